@@ -1,0 +1,48 @@
+# Everything runs in .venv, which is made on first use and again only when the pinned versions change.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help install lock demo test test-all check format bench clean
+
+help:  ## Show what can be done here
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:[^#]*## /\t/' | expand -t 12
+
+install: .venv/installed  ## Make .venv with the pinned versions
+
+.venv/installed: requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "drpn needs Python 3.11 or newer; set PYTHON=")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: install  ## Simulate a newsroom, prepare it, show its statistics and three readers
+	$(BIN)/drpn demo
+
+check: install  ## Lint, types (mypy strict) and import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: check  ## Every check and every test that takes seconds
+	$(BIN)/python -m pytest -q -n auto -m "not slow and not gpu"
+
+test-all: check  ## The slow tests too
+	$(BIN)/python -m pytest -q -n auto -m "not gpu"
+
+bench: install  ## Measure preparing logs: seconds and peak memory
+	$(BIN)/python benchmarks/prepare.py
+
+lock:  ## Write requirements.lock anew from the ranges in pyproject.toml
+	rm -rf build/lock && $(PYTHON) -m venv build/lock
+	build/lock/bin/python -m pip install --quiet torch==2.13.0 "setuptools>=77" && build/lock/bin/python -m pip install --quiet ".[dev]"
+	build/lock/bin/python -m pip freeze --all --exclude drpn --exclude pip | sed 's/+cpu$$//' > requirements.lock
+
+format: install  ## Put the code in its usual form
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:  ## Remove .venv and what the demo and the tools left
+	rm -rf .venv build demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,22 @@
+"""Thin commands: parse, call one recipe, print the outcome."""
+
+import os
+import sys
+
+from drpn.cli.app import app
+from drpn.errors import DrpnError
+
+
+def main() -> None:
+    """Run the command line; an error the user can put right is one line and exit code 2."""
+    try:
+        app()
+    except DrpnError as error:
+        print(f"drpn: {' '.join(str(error).splitlines())}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("drpn: stopped; nothing half-written was left", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:  # the reader of a pipe, such as head, has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)

@@ -1,0 +1,158 @@
+"""The commands and their options."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+import drpn
+from drpn import progress
+from drpn.cli import printing
+from drpn.errors import SettingsError
+from drpn.recipes.settings import load_settings
+
+app = typer.Typer(
+    name="drpn",
+    help="News recommendation from what readers clicked [bold]and[/] from what they were shown and skipped.",
+    epilog="A first look, from nothing: [bold]drpn demo[/]. Each command explains itself with --help.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+class LogFormat(StrEnum):
+    """Formats of logs."""
+
+    auto = "auto"
+    mind = "mind"
+    ebnerd = "ebnerd"
+    events = "events"
+
+
+Force = Annotated[bool, typer.Option("--force", help="Replace the folder if it exists.")]
+Sets = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change one setting, such as data.clicked=50. May be repeated."),
+]
+Config = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="A TOML file of settings.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"drpn {drpn.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print it.")
+    ] = False,
+) -> None:
+    del version
+
+
+@app.command()
+def simulate(
+    out: Annotated[Path, typer.Argument(help="The folder to write, in MIND's layout.")],
+    users: Annotated[int, typer.Option(min=1, help="Readers of the newsroom.")] = 2_000,
+    news: Annotated[int | None, typer.Option(min=1, help="Stories; in proportion to the readers if not given.")] = None,
+    days: Annotated[int, typer.Option(min=2, help="Days of logs; the last one is the dev part.")] = 7,
+    seed: Annotated[int, typer.Option(help="Same seed, same bytes.")] = 0,
+    accidents: Annotated[float, typer.Option(min=0, max=1, help="Share of clicks that mean nothing.")] = 0.15,
+    titles: Annotated[Path | None, typer.Option(help="A MIND news.tsv whose titles the stories borrow.")] = None,
+    force: Force = False,
+) -> None:
+    """Write the logs of a newsroom whose truth is known.
+
+    The folder has MIND's train/ and dev/, and truth.parquet: what each reader really thought of each news shown.
+
+    Example: [bold]drpn simulate newsroom --users 50000 --seed 1[/]
+    """
+    from drpn.logs.simulate import SimulationSettings
+    from drpn.logs.simulate import simulate as run
+
+    try:
+        settings = SimulationSettings(users=users, news=news, days=days, seed=seed, accidents=accidents)
+    except ValueError as error:
+        raise SettingsError(f"--{error}") from error
+    done = run(out, settings, titles=titles, replace=force, progress=progress.for_this_terminal())
+    printing.simulated(done, out)
+
+
+@app.command()
+def prepare(
+    logs: Annotated[Path, typer.Argument(help="A folder of logs.")],
+    out: Annotated[Path, typer.Option("--out", help="The dataset folder to write.")],
+    format: Annotated[LogFormat, typer.Option(help="Format of the logs; auto looks at the files.")] = LogFormat.auto,
+    engine: Annotated[Literal["duckdb"], typer.Option(help="What runs the queries.")] = "duckdb",
+    vectors: Annotated[Path | None, typer.Option(help="GloVe or word2vec text file, plain or .gz.")] = None,
+    skip_unknown_news: Annotated[
+        bool, typer.Option("--skip-unknown-news", help="Leave out news that were shown but are not in the news table.")
+    ] = False,
+    memory: Annotated[str, typer.Option(help="What DuckDB may use; beyond it, it spills to disk.")] = "2GB",
+    config: Config = None,
+    sets: Sets = None,
+    force: Force = False,
+) -> None:
+    """Turn logs into a dataset folder: profiles, graph, splits, words.
+
+    Formats: [bold]mind[/] (train/ and dev/ with news.tsv and behaviors.tsv), [bold]ebnerd[/] (articles.parquet, train/,
+    validation/), and [bold]events[/]: your own tables, news and impressions, as Parquet, CSV or JSON Lines.
+
+    Example: [bold]drpn prepare MINDlarge --out mind --vectors glove.840B.300d.txt[/]
+    """
+    from drpn.recipes.prepare import prepare as run
+
+    del engine  # one choice so far
+    settings = load_settings(config, sets or ())
+    dataset = run(
+        logs,
+        out,
+        settings.data,
+        format=format.value,
+        vectors=vectors,
+        skip_unknown_news=skip_unknown_news,
+        memory=memory,
+        replace=force,
+        progress=progress.for_this_terminal(),
+    )
+    printing.prepared(dataset, out)
+
+
+@app.command()
+def stats(
+    folder: Annotated[Path, typer.Argument(help="A dataset folder, as written by drpn prepare.")],
+    json: Json = False,
+) -> None:
+    """Print the paper's Table 1 for a dataset folder, and check every byte of it.
+
+    Example: [bold]drpn stats mind --json | jq .mean_skipped[/]
+    """
+    from drpn.dataset.folder import Dataset
+
+    dataset = Dataset.open(folder)
+    if json:
+        printing.as_json(dataset.statistics)
+    else:
+        printing.statistics(dataset.statistics)
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option("--out", help="Where the demo works; replaced if it exists.")] = Path("demo"),
+    users: Annotated[int, typer.Option(min=100, help="Readers of the simulated newsroom.")] = 2_000,
+    seed: Annotated[int, typer.Option(help="Seed of the newsroom.")] = 0,
+) -> None:
+    """Simulate a newsroom, prepare it, and show its statistics and three of its readers."""
+    from drpn.recipes.demo import demo as run
+
+    shown = run(out, users=users, seed=seed, progress=progress.for_this_terminal())
+    printing.statistics(shown.statistics)
+    for reader, truth in shown.readers:
+        printing.reader(reader, truth)
+    printing.next_steps(shown)

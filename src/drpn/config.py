@@ -1,0 +1,99 @@
+"""TOML files and `--set key=value` become frozen dataclasses; an unknown key is an error with a hint."""
+
+import dataclasses
+import difflib
+import tomllib
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from drpn.errors import SettingsError
+
+Table = dict[str, Any]
+T = typing.TypeVar("T")
+
+
+def load(sections: Mapping[str, type], *, file: Path | None = None, sets: Iterable[str] = ()) -> dict[str, Any]:
+    """One settings object for each section: the defaults, then the TOML file, then each `section.key=value`."""
+    tables: dict[str, Table] = {name: {} for name in sections}
+    if file is not None:
+        for name, table in _read_toml(file).items():
+            _known(name, sections, f"{file}: there is no section [{name}]")
+            if not isinstance(table, dict):
+                raise SettingsError(f"{file}: '{name}' stands outside a section; write it under [section]")
+            tables[name] = table
+    for assignment in sets:
+        name, key, value = _parse_assignment(assignment, sections)
+        tables[name] = tables[name] | {key: value}
+    return {name: build(sections[name], tables[name], section=name) for name in sections}
+
+
+def build(settings: type[T], table: Table, *, section: str) -> T:
+    """`settings` with the values of `table`, each checked against its annotation."""
+    kinds = typing.get_type_hints(settings)
+    fields = {field.name: kinds[field.name] for field in dataclasses.fields(settings)}  # type: ignore[arg-type]
+    values = {}
+    for key, value in table.items():
+        _known(key, fields, f"there is no setting '{section}.{key}'")
+        values[key] = _convert(value, fields[key], f"{section}.{key}")
+    try:
+        return settings(**values)
+    except ValueError as error:
+        raise SettingsError(f"{section}.{error}") from error
+
+
+def _read_toml(file: Path) -> Table:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise SettingsError(f"{file}: there is no such settings file") from error
+    except OSError as error:
+        raise SettingsError(f"{file} cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{file} is not valid TOML: {error}") from error
+
+
+def _parse_assignment(assignment: str, sections: Mapping[str, type]) -> tuple[str, str, Any]:
+    path, equals, text = assignment.partition("=")
+    name, dot, key = path.strip().partition(".")
+    if not (equals and dot and key):
+        raise SettingsError(f"--set {assignment}: write it as section.key=value, for example data.history=true")
+    _known(name, sections, f"--set {assignment}: there is no section '{name}'")
+    try:
+        value = tomllib.loads(f"value = {text.strip()}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()  # a bare word is a string
+    return name, key, value
+
+
+def _known(name: str, choices: Iterable[str], problem: str) -> None:
+    choices = list(choices)
+    if name in choices:
+        return
+    near = difflib.get_close_matches(name, choices, n=1, cutoff=0.5)
+    hint = f"did you mean '{near[0]}'?" if near else f"choose from {', '.join(sorted(choices))}"
+    raise SettingsError(f"{problem}; {hint}")
+
+
+def _convert(value: Any, kind: Any, name: str) -> Any:
+    choices = typing.get_args(kind)
+    if typing.get_origin(kind) is typing.Literal:
+        if value not in choices:
+            raise SettingsError(f"{name} is {value!r}; choose from {', '.join(map(repr, choices))}")
+        return value
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        if value == "none" and types.NoneType in choices:
+            return None
+        kind = next(choice for choice in choices if choice is not types.NoneType)
+    if kind is float and type(value) is int:
+        return float(value)
+    if kind is Path and type(value) is str:
+        return Path(value)
+    if type(value) is not kind:
+        raise SettingsError(f"{name} is {value!r}; it takes {_NAMES.get(kind, kind)}")
+    return value
+
+
+_NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "a word", Path: "a path"}

@@ -1,0 +1,116 @@
+"""Named arrays in a folder: written with their checksums, read as memory maps, refused when a byte has changed."""
+
+import hashlib
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from drpn.errors import FolderError
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Strings:
+    """Texts by row, as one array of bytes and where each begins."""
+
+    offsets: NDArray[np.int64]
+    data: NDArray[np.uint8]
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> "Strings":
+        """The texts as arrays."""
+        encoded = [text.encode("utf-8") for text in texts]
+        offsets = np.zeros(len(encoded) + 1, dtype=np.int64)
+        np.cumsum([len(text) for text in encoded], out=offsets[1:])
+        return cls(offsets, np.frombuffer(b"".join(encoded), dtype=np.uint8))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, row: int) -> str:
+        if not 0 <= row < len(self):
+            raise IndexError(row)
+        return self.data[self.offsets[row] : self.offsets[row + 1]].tobytes().decode("utf-8")
+
+    def __iter__(self) -> Iterator[str]:
+        data, ends = self.data.tobytes(), self.offsets.tolist()
+        return (data[start:end].decode("utf-8") for start, end in itertools.pairwise(ends))
+
+
+@dataclass(frozen=True)
+class ArrayWriter:
+    """Writes arrays into a folder that is being made."""
+
+    folder: Path
+    names: list[str] = field(default_factory=list)
+
+    def array(self, name: str, values: Array) -> None:
+        """A whole array at once."""
+        np.save(self._file(name), np.ascontiguousarray(values), allow_pickle=False)
+
+    def empty(self, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
+        """An array of zeros on disk, to be filled piece by piece."""
+        if 0 in shape:  # an empty file cannot be mapped
+            self.array(name, np.zeros(shape, dtype))
+            return np.zeros(shape, dtype)
+        return np.lib.format.open_memmap(self._file(name), mode="w+", dtype=np.dtype(dtype), shape=shape)
+
+    def strings(self, name: str, texts: Strings) -> None:
+        """Texts by row."""
+        self.array(f"{name}.offsets", texts.offsets)
+        self.array(f"{name}.utf8", texts.data)
+
+    def checksums(self) -> dict[str, str]:
+        """sha256 of every file written."""
+        return {name: sha256(self.folder / name) for name in sorted(self.names)}
+
+    def _file(self, name: str) -> Path:
+        file = self.folder / f"{name}.npy"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        self.names.append(f"{name}.npy")
+        return file
+
+
+@dataclass(frozen=True)
+class ArrayReader:
+    """Reads the arrays of a finished folder as memory maps."""
+
+    folder: Path
+    checksums: Mapping[str, str]
+
+    def __contains__(self, name: str) -> bool:
+        return f"{name}.npy" in self.checksums or f"{name}.offsets.npy" in self.checksums
+
+    def array(self, name: str) -> Array:
+        """The array of that name."""
+        if f"{name}.npy" not in self.checksums:
+            raise FolderError(f"{self.folder} has no array '{name}'; prepare the logs again")
+        file = self.folder / f"{name}.npy"
+        empty = file.stat().st_size <= 128  # a header and no data cannot be mapped
+        values: Array = np.load(file, mmap_mode=None if empty else "r", allow_pickle=False)
+        return values
+
+    def strings(self, name: str) -> Strings:
+        """The texts of that name."""
+        return Strings(self.array(f"{name}.offsets"), self.array(f"{name}.utf8"))
+
+    def verify(self) -> None:
+        """Every file is there and has the bytes it was written with."""
+        for name, checksum in self.checksums.items():
+            file = self.folder / name
+            if not file.is_file():
+                raise FolderError(f"{file} is missing; prepare the logs again")
+            if sha256(file) != checksum:
+                raise FolderError(f"{file} has changed since it was written; prepare the logs again")
+
+
+def sha256(file: Path) -> str:
+    """The checksum of a file."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

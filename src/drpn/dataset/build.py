@@ -1,0 +1,182 @@
+"""The tables of a log become a dataset folder."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import ibis.expr.types as ir
+import numpy as np
+import pyarrow as pa
+
+import drpn
+from drpn.dataset import feedback as fb
+from drpn.dataset.arrays import ArrayReader, ArrayWriter, sha256
+from drpn.dataset.folder import FORMAT, SPLITS, Dataset, write_manifest
+from drpn.dataset.graph import neighbours
+from drpn.dataset.impressions import SplitWriter, code_texts, stored
+from drpn.dataset.news import write_news
+from drpn.dataset.rows import history_rows, news_rows, shown_rows, user_rows
+from drpn.dataset.settings import DataSettings
+from drpn.dataset.split import Split, split
+from drpn.dataset.statistics import feedback_counts, statistics
+from drpn.dataset.texts import strings
+from drpn.logs.engine import Engine
+from drpn.logs.tables import Logs, blaming
+from drpn.progress import Progress
+from drpn.schema import SHOWN, Column
+
+_OF_CLICKS = tuple(column for column in SHOWN if column.name in ("read_seconds", "scroll"))
+"""Optional columns that are kept for the clicked news of profiles too."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Builder:
+    """Writes one dataset folder, stage by stage."""
+
+    logs: Logs
+    engine: Engine
+    settings: DataSettings
+    writer: ArrayWriter
+    progress: Progress
+
+    def build(self, *, vectors: Path | None, skip_unknown: bool) -> dict[str, Any]:
+        """Write every array; gives the statistics."""
+        with blaming(self.logs.places):
+            with self.progress.stage("news and users as rows"):
+                news, users = news_rows(self.engine, self.logs), user_rows(self.engine, self.logs)
+                self.writer.strings("users/id", strings(self._column(users.order_by("user"), "user_id"), padding=True))
+            with self.progress.stage("what was shown, to whom"):
+                impressions = self._impressions(users)
+                shown = shown_rows(self.engine, self.logs, news, skip_unknown=skip_unknown, progress=self.progress)
+                cut = split(self.engine, self.logs, self.settings)
+            with self.progress.stage("feedback"):
+                history = history_rows(self.engine, self.logs, news, users, skip_unknown=skip_unknown)
+                feedback = self._feedback(shown, impressions, history, cut)
+                counts = feedback_counts(self.engine, feedback)
+            news_count, user_count = self._count(news), self._count(users)
+            with self.progress.stage("profiles"):
+                for name, keep in (("clicked", self.settings.clicked), ("skipped", self.settings.skipped)):
+                    self._write_profiles(feedback, shown, name, keep, users=user_count)
+            with self.progress.stage("graph"):
+                self._write_graph(feedback, news_count)
+            with self.progress.stage("impressions"):
+                splits = SplitWriter(self.engine, impressions, shown, self.logs.extras(), self.writer)
+                for name in SPLITS:
+                    splits.write(name, getattr(cut, name))
+            with self.progress.stage("words"):
+                times_shown = self._write_counts(shown, cut, news_count)
+                words = write_news(
+                    self.engine, news, times_shown, self.writer, self.settings, vectors=vectors, progress=self.progress
+                )
+        return self._statistics(user_count, news_count, words, counts)
+
+    def _impressions(self, users: ir.Table) -> ir.Table:
+        impressions = self.logs.impressions.join(users, "user_id").drop("user_id", "part")
+        return self.engine.keep("heads", code_texts(self.engine, impressions, self.logs.extras(), self.writer))
+
+    def _feedback(self, shown: ir.Table, impressions: ir.Table, history: ir.Table | None, cut: Split) -> ir.Table:
+        window = shown.filter((shown.impression >= cut.profile.start) & (shown.impression < cut.profile.stop))
+        events = fb.events(window, impressions.select("impression", "user"))
+        if history is not None:
+            events = events.union(fb.history_events(history))
+        return self.engine.keep("feedback", fb.feedback(events))
+
+    def _write_profiles(self, feedback: ir.Table, shown: ir.Table, name: str, keep: int, *, users: int) -> None:
+        kept = fb.profiles(feedback, clicked=name == "clicked", keep=keep)
+        extras = [column for column in _OF_CLICKS if column.name in shown.columns and name == "clicked"]
+        if extras:
+            known = shown.select(*[column.name for column in extras], moment=fb.moment(shown))
+            kept = kept.left_join(known, "moment")
+        rows = self.writer.empty(f"users/{name}", (users + 1, keep), np.int32)
+        arrays = {column: self._unknown_numbers(f"users/{name}_{column.name}", rows.shape) for column in extras}
+        for batch in self.engine.rows(kept):
+            at = batch["user"].to_numpy(), batch["slot"].to_numpy()
+            rows[at] = batch["news"].to_numpy()
+            for column, array in arrays.items():
+                array[at] = stored(batch[column.name], column)
+
+    def _unknown_numbers(self, name: str, shape: tuple[int, ...]) -> Any:
+        array = self.writer.empty(name, shape, np.float32)
+        array[...] = np.nan
+        return array
+
+    def _write_graph(self, feedback: ir.Table, news: int) -> None:
+        shape = (news + 1, self.settings.neighbours)
+        rows = self.writer.empty("news/neighbours", shape, np.int32)
+        weights = self.writer.empty("news/neighbour_weight", shape, np.int32)
+        for batch in self.engine.rows(neighbours(feedback, kind=self.settings.graph, keep=self.settings.neighbours)):
+            at = batch["news"].to_numpy(), batch["slot"].to_numpy()
+            rows[at] = batch["neighbour"].to_numpy()
+            weights[at] = batch["weight"].to_numpy()
+
+    def _write_counts(self, shown: ir.Table, cut: Split, news: int) -> Any:
+        """How often each news was shown and clicked up to the end of training, profile window included."""
+        known = shown.filter((shown.impression >= cut.profile.start) & (shown.impression < cut.train.stop))
+        counts = known.group_by("news").aggregate(
+            shown=known.count().cast("int32"), clicked=known.clicked.sum().cast("int32")
+        )
+        arrays = {name: np.zeros(news + 1, dtype=np.int32) for name in ("shown", "clicked")}
+        for batch in self.engine.rows(counts):
+            for name, array in arrays.items():
+                array[batch["news"].to_numpy()] = batch[name].to_numpy()
+        for name, array in arrays.items():
+            self.writer.array(f"news/times_{name}", array)
+        return arrays["shown"]
+
+    def _statistics(self, users: int, news: int, words: dict[str, Any], counts: dict[str, int]) -> dict[str, Any]:
+        reader = ArrayReader(self.writer.folder, dict.fromkeys(self.writer.names, ""))
+        dataset = Dataset(self.writer.folder, {}, reader)
+        return statistics(
+            users=users,
+            news=news,
+            words=words,
+            counts=counts,
+            splits={name: dataset.impressions(name) for name in SPLITS},
+            clicked=dataset.clicked,
+            skipped=dataset.skipped,
+            neighbours=dataset.neighbours,
+        )
+
+    def _column(self, table: ir.Table, name: str) -> pa.ChunkedArray:
+        table = table.select(name)
+        return pa.Table.from_batches(list(self.engine.rows(table)), schema=table.schema().to_pyarrow())[name]
+
+    def _count(self, table: ir.Table) -> int:
+        return int(self.engine.one(table.aggregate(rows=table.count()))["rows"])
+
+
+def build(
+    logs: Logs,
+    engine: Engine,
+    folder: Path,
+    settings: DataSettings,
+    *,
+    vectors: Path | None,
+    skip_unknown: bool,
+    progress: Progress,
+) -> Dataset:
+    """Write the dataset of `logs` into `folder`, which is there and empty."""
+    writer = ArrayWriter(folder)
+    builder = Builder(logs, engine, settings, writer, progress)
+    numbers = builder.build(vectors=vectors, skip_unknown=skip_unknown)
+    with progress.stage("checksums"):
+        sources = [*logs.sources, *([vectors] if vectors else [])]
+        manifest = {
+            "format": FORMAT,
+            "drpn": drpn.__version__,
+            "settings": dataclasses.asdict(settings) | {"skip_unknown_news": skip_unknown},
+            "statistics": numbers,
+            "columns": [_describe(column) for column in logs.extras()],
+            "sources": [_source(file) for file in sources],
+            "files": writer.checksums(),
+        }
+        write_manifest(folder, manifest)
+    return Dataset.open(folder, verify=False)
+
+
+def _describe(column: Column) -> dict[str, str]:
+    return {"name": column.name, "kind": column.kind, "meaning": column.meaning}
+
+
+def _source(file: Path) -> dict[str, Any]:
+    return {"name": f"{file.parent.name}/{file.name}", "bytes": file.stat().st_size, "sha256": sha256(file)}

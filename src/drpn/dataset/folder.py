@@ -1,0 +1,165 @@
+"""The dataset folder: `manifest.json` beside plain `.npy` arrays. Row 0 is padding everywhere.
+
+news/          id title category subcategory words neighbours neighbour_weight times_shown times_clicked
+               and, where the log has them, abstract title_entities abstract_entities published vector
+words/         word seen, and with a vector file: vector has_vector
+categories/    name                subcategories/ name
+users/         id clicked skipped (oldest first, then padding), and what the log knows of the clicks kept
+train/ validation/ test/
+               id user time offsets candidates clicked, and the optional columns of the log
+names/         the texts behind optional columns that are stored as numbers, such as device
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drpn.dataset.arrays import Array, ArrayReader, Strings
+from drpn.dataset.words import Vocabulary
+from drpn.errors import FolderError
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+SplitName = Literal["train", "validation", "test"]
+SPLITS: tuple[SplitName, ...] = ("train", "validation", "test")
+
+
+@dataclass(frozen=True)
+class Impressions:
+    """The impressions of one split, in the order of time."""
+
+    ids: Strings
+    users: NDArray[np.int32]
+    times: NDArray[np.datetime64]
+    offsets: NDArray[np.int64]
+    """Where each impression's candidates begin, and where the last one's end."""
+    candidates: NDArray[np.int32]
+    clicked: NDArray[np.bool_]
+    extras: Mapping[str, Array]
+    """Optional columns of the log: one value for each impression, or for each candidate."""
+
+    def __len__(self) -> int:
+        return len(self.users)
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A dataset folder, opened."""
+
+    path: Path
+    manifest: dict[str, Any]
+    arrays: ArrayReader
+
+    @classmethod
+    def open(cls, path: Path, *, verify: bool = True) -> "Dataset":
+        """The dataset at `path`; `verify` compares every file with its checksum."""
+        manifest = _read_manifest(path)
+        reader = ArrayReader(path, manifest["files"])
+        if verify:
+            reader.verify()
+        return cls(path, manifest, reader)
+
+    @property
+    def statistics(self) -> dict[str, Any]:
+        """The statistics of the paper's Table 1, and more."""
+        statistics: dict[str, Any] = self.manifest["statistics"]
+        return statistics
+
+    @cached_property
+    def news_ids(self) -> Strings:
+        """The id of each news; row 0 is padding."""
+        return self.arrays.strings("news/id")
+
+    @cached_property
+    def titles(self) -> Strings:
+        """The title of each news."""
+        return self.arrays.strings("news/title")
+
+    @cached_property
+    def news_words(self) -> NDArray[np.int32]:
+        """(news, words): the words of each news as rows of the vocabulary."""
+        return self.arrays.array("news/words")
+
+    @cached_property
+    def neighbours(self) -> NDArray[np.int32]:
+        """(news, neighbours): the heaviest graph neighbours of each news."""
+        return self.arrays.array("news/neighbours")
+
+    @cached_property
+    def user_ids(self) -> Strings:
+        """The id of each user; row 0 is padding."""
+        return self.arrays.strings("users/id")
+
+    @cached_property
+    def clicked(self) -> NDArray[np.int32]:
+        """(users, l_p): the news each user clicked, oldest first, then padding."""
+        return self.arrays.array("users/clicked")
+
+    @cached_property
+    def skipped(self) -> NDArray[np.int32]:
+        """(users, l_n): the news each user skipped, oldest first, then padding."""
+        return self.arrays.array("users/skipped")
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """The words and their rows."""
+        return Vocabulary(list(self.arrays.strings("words/word")))
+
+    def category(self, news: int) -> str:
+        """The category of a news, empty where it has none."""
+        return self.arrays.strings("categories/name")[int(self.arrays.array("news/category")[news])]
+
+    def impressions(self, split: SplitName) -> Impressions:
+        """The impressions of one split."""
+        own = {"user", "time", "offsets", "candidates", "clicked", "id.offsets", "id.utf8"}
+        prefix = f"{split}/"
+        stored = [name.removesuffix(".npy") for name in self.arrays.checksums if name.startswith(prefix)]
+        return Impressions(
+            ids=self.arrays.strings(f"{split}/id"),
+            users=self.arrays.array(f"{split}/user"),
+            times=self.arrays.array(f"{split}/time"),
+            offsets=self.arrays.array(f"{split}/offsets"),
+            candidates=self.arrays.array(f"{split}/candidates"),
+            clicked=self.arrays.array(f"{split}/clicked"),
+            extras={
+                name.removeprefix(prefix): self.arrays.array(name)
+                for name in stored
+                if name.removeprefix(prefix) not in own
+            },
+        )
+
+
+def _read_manifest(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        raise FolderError(f"{path} is missing; make it with: drpn prepare LOGS --out {path}")
+    file = path / MANIFEST
+    if not file.is_file():
+        raise FolderError(f"{path} is not a dataset folder: it has no {MANIFEST}; make one with: drpn prepare")
+    try:
+        manifest = json.loads(file.read_text(encoding="utf-8"))
+        version = manifest["format"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise FolderError(f"{file} is not the manifest of a dataset folder; prepare the logs again") from error
+    if version != FORMAT:
+        raise FolderError(f"{path} has format {version}, this drpn reads format {FORMAT}; prepare the logs again")
+    if manifest.pop("checksum", None) != _checksum(manifest):
+        raise FolderError(f"{file} has changed since it was written; prepare the logs again")
+    checked: dict[str, Any] = manifest
+    return checked
+
+
+def write_manifest(path: Path, manifest: dict[str, Any]) -> None:
+    """Write the manifest with a checksum of itself."""
+    sealed = manifest | {"checksum": _checksum(manifest)}
+    (path / MANIFEST).write_text(json.dumps(sealed, indent=1) + "\n", encoding="utf-8")
+
+
+def _checksum(manifest: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()

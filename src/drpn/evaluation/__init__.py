@@ -1,0 +1,1 @@
+"""Metrics, their intervals, comparisons and tables."""

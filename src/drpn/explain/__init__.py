@@ -1,0 +1,1 @@
+"""What a model trusted: traces as plain data, and pictures of them."""

@@ -1,0 +1,1 @@
+"""Blocks used by two or more models; tensors only."""

@@ -1,0 +1,1 @@
+"""The contract of a click model, DRPN, its baselines and the catalogue."""

@@ -1,0 +1,1 @@
+"""One file for each paper that DRPN is compared with."""

@@ -1,0 +1,68 @@
+"""Folders that are either whole or not there."""
+
+import errno
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from drpn.errors import OutputError
+
+_NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+@contextmanager
+def new_folder(target: Path, *, replace: bool = False) -> Iterator[Path]:
+    """A scratch folder beside `target` that takes its name when the block ends well, and vanishes when it does not."""
+    target = Path(os.path.abspath(target))  # noqa: PTH100 (resolve() would follow a link that `target` may be)
+    if target.exists() and not replace and not _is_empty_folder(target):
+        raise OutputError(f"{target} exists; choose another folder or pass --force to replace it")
+    with writing_to(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent))
+    try:
+        with writing_to(target):
+            yield scratch
+            scratch.chmod(0o777 & ~_umask())  # mkdtemp makes it private
+            _put_in_place(scratch, target)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+@contextmanager
+def writing_to(target: Path) -> Iterator[None]:
+    """Tell in one line why `target` could not be written."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _NO_SPACE:
+            raise OutputError(f"{target}: the disk is full; free some space or choose another place") from error
+        if error.filename is not None and not _inside(Path(os.fsdecode(error.filename)), target.parent):
+            raise  # an input that could not be read, not our output
+        raise OutputError(f"{target} cannot be written: {error.strerror or error}; choose another place") from error
+
+
+def _put_in_place(scratch: Path, target: Path) -> None:
+    if not target.exists():
+        scratch.rename(target)
+        return
+    old = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".old", dir=target.parent))
+    target.rename(old / "replaced")
+    scratch.rename(target)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _is_empty_folder(path: Path) -> bool:
+    return path.is_dir() and not any(path.iterdir())
+
+
+def _inside(path: Path, folder: Path) -> bool:
+    return folder in [path, *path.absolute().parents] or path in folder.parents
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

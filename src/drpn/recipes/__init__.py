@@ -1,0 +1,1 @@
+"""One readable function for each job."""

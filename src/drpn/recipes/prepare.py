@@ -1,0 +1,51 @@
+"""Logs become a dataset folder."""
+
+import re
+import tempfile
+from pathlib import Path
+
+from drpn.dataset.build import build
+from drpn.dataset.folder import Dataset
+from drpn.dataset.settings import DataSettings
+from drpn.errors import SettingsError
+from drpn.logs.engine import duckdb_engine
+from drpn.logs.formats import Format, read
+from drpn.output import new_folder
+from drpn.progress import Progress, Silent
+
+_MEMORY = re.compile(r"\d+(\.\d+)?\s*[KMGT]i?B", re.IGNORECASE)
+
+
+def prepare(
+    logs: Path,
+    out: Path,
+    settings: DataSettings | None = None,
+    *,
+    format: Format = "auto",
+    vectors: Path | None = None,
+    skip_unknown_news: bool = False,
+    memory: str = "2GB",
+    replace: bool = False,
+    progress: Progress | None = None,
+) -> Dataset:
+    """Read a folder of logs and write the dataset folder `out`, whole or not at all."""
+    settings, progress = settings or DataSettings(), progress or Silent()
+    if not _MEMORY.fullmatch(memory):
+        raise SettingsError(f"memory is {memory!r}; it takes a size such as 2GB")
+    with (
+        new_folder(out, replace=replace) as folder,
+        tempfile.TemporaryDirectory(prefix=".tables.", suffix=".partial", dir=folder.parent) as tables,
+        duckdb_engine(Path(tables), memory=memory) as engine,
+    ):
+        with progress.stage("reading logs"):
+            tables_of_logs = read(logs, engine, format=format, history=settings.history)
+        build(
+            tables_of_logs,
+            engine,
+            folder,
+            settings,
+            vectors=vectors,
+            skip_unknown=skip_unknown_news,
+            progress=progress,
+        )
+    return Dataset.open(out, verify=False)

@@ -1,0 +1,1 @@
+"""Events and profiles of a running service."""
