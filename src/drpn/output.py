@@ -10,6 +10,8 @@ from pathlib import Path
 
 from drpn.errors import OutputError
 
+MARK = ".drpn"
+"""In every folder that `new_folder` made; no other folder is ever replaced."""
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -17,13 +19,17 @@ _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 def new_folder(target: Path, *, replace: bool = False) -> Iterator[Path]:
     """A scratch folder beside `target` that takes its name when the block ends well, and vanishes when it does not."""
     target = Path(os.path.abspath(target))  # noqa: PTH100 (resolve() would follow a link that `target` may be)
-    if target.exists() and not replace and not _is_empty_folder(target):
-        raise OutputError(f"{target} exists; choose another folder or pass --force to replace it")
+    if target.exists() and not _is_empty_folder(target):
+        if not replace:
+            raise OutputError(f"{target} exists; choose another folder or pass --force to replace it")
+        if not (target / MARK).exists():
+            raise OutputError(f"{target} was not made by drpn and will not be replaced; choose another folder")
     with writing_to(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent))
     try:
         with writing_to(target):
+            (scratch / MARK).touch()
             yield scratch
             scratch.chmod(0o777 & ~_umask())  # mkdtemp makes it private
             _put_in_place(scratch, target)

@@ -15,7 +15,7 @@ from drpn.dataset.folder import FORMAT, SPLITS, Dataset, write_manifest
 from drpn.dataset.graph import neighbours
 from drpn.dataset.impressions import SplitWriter, code_texts, stored
 from drpn.dataset.news import write_news
-from drpn.dataset.rows import history_rows, news_rows, shown_rows, user_rows
+from drpn.dataset.rows import history_rows, impressions_of, news_rows, shown_rows, user_rows
 from drpn.dataset.settings import DataSettings
 from drpn.dataset.split import Split, split
 from drpn.dataset.statistics import feedback_counts, statistics
@@ -42,13 +42,15 @@ class Builder:
     def build(self, *, vectors: Path | None, skip_unknown: bool) -> dict[str, Any]:
         """Write every array; gives the statistics."""
         with blaming(self.logs.places):
-            with self.progress.stage("news and users as rows"):
-                news, users = news_rows(self.engine, self.logs), user_rows(self.engine, self.logs)
-                self.writer.strings("users/id", strings(self._column(users.order_by("user"), "user_id"), padding=True))
-            with self.progress.stage("what was shown, to whom"):
-                impressions = self._impressions(users)
+            with self.progress.stage("what was shown"):
+                news = news_rows(self.engine, self.logs)
                 shown = shown_rows(self.engine, self.logs, news, skip_unknown=skip_unknown, progress=self.progress)
-                cut = split(self.engine, self.logs, self.settings)
+            with self.progress.stage("to whom, and when"):
+                known = impressions_of(self.engine, self.logs, shown)
+                cut = split(self.engine, known, parts=self.logs.parts, settings=self.settings)
+                users = user_rows(self.engine, known)
+                self.writer.strings("users/id", strings(self._column(users.order_by("user"), "user_id"), padding=True))
+                impressions = self._impressions(known, users)
             with self.progress.stage("feedback"):
                 history = history_rows(self.engine, self.logs, news, users, skip_unknown=skip_unknown)
                 feedback = self._feedback(shown, impressions, history, cut)
@@ -70,8 +72,8 @@ class Builder:
                 )
         return self._statistics(user_count, news_count, words, counts)
 
-    def _impressions(self, users: ir.Table) -> ir.Table:
-        impressions = self.logs.impressions.join(users, "user_id").drop("user_id", "part")
+    def _impressions(self, known: ir.Table, users: ir.Table) -> ir.Table:
+        impressions = known.join(users, "user_id").drop("user_id", "part")
         return self.engine.keep("heads", code_texts(self.engine, impressions, self.logs.extras(), self.writer))
 
     def _feedback(self, shown: ir.Table, impressions: ir.Table, history: ir.Table | None, cut: Split) -> ir.Table:

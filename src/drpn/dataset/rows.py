@@ -15,14 +15,14 @@ def news_rows(engine: Engine, logs: Logs) -> ir.Table:
     return engine.keep("news", logs.news.mutate(news=(order + 1).cast("int32")))
 
 
-def user_rows(engine: Engine, logs: Logs) -> ir.Table:
-    """The users of the log: user_id, user."""
-    users = logs.impressions.select("user_id").distinct()
+def user_rows(engine: Engine, impressions: ir.Table) -> ir.Table:
+    """The users of the impressions: user_id, user."""
+    users = impressions.select("user_id").distinct()
     return engine.keep("users", users.mutate(user=(ibis.row_number().over(order_by=users.user_id) + 1).cast("int32")))
 
 
 def shown_rows(engine: Engine, logs: Logs, news: ir.Table, *, skip_unknown: bool, progress: Progress) -> ir.Table:
-    """What was shown, with the row of the news in place of its id."""
+    """What was shown, with the row of the news in place of its id; news that are not known are left out."""
     rows = logs.shown.left_join(news.select("news_id", "news"), "news_id")
     columns = [name for name in logs.shown.columns if name not in ("news_id", "clicked")]
     kept = engine.keep("shown", rows.select(*columns, "clicked", "news", missing=_id_where_missing(rows)))
@@ -40,6 +40,11 @@ def shown_rows(engine: Engine, logs: Logs, news: ir.Table, *, skip_unknown: bool
     if "position" not in kept.columns:
         kept = kept.mutate(position=kept.news)  # an order that no order of lines can change
     return kept.filter(kept.news.notnull()).drop("missing")
+
+
+def impressions_of(engine: Engine, logs: Logs, shown: ir.Table) -> ir.Table:
+    """The impressions of which at least one news is known."""
+    return engine.keep("known_impressions", logs.impressions.semi_join(shown, "impression"))
 
 
 def history_rows(engine: Engine, logs: Logs, news: ir.Table, users: ir.Table, *, skip_unknown: bool) -> ir.Table | None:

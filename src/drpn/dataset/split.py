@@ -9,7 +9,6 @@ from drpn.dataset.folder import SPLITS
 from drpn.dataset.settings import DataSettings
 from drpn.errors import LogError
 from drpn.logs.engine import Engine
-from drpn.logs.tables import Logs
 
 
 @dataclass(frozen=True)
@@ -31,20 +30,25 @@ class Days:
     evaluation: date | None
 
 
-def split(engine: Engine, logs: Logs, settings: DataSettings) -> Split:
-    """The four stretches of a log."""
-    first, last = _span(engine, logs.impressions)
-    days = choose_days(first, last, parts=logs.parts, settings=settings)
-    table = logs.impressions
-    total = _count(engine, table)
+def split(engine: Engine, impressions: ir.Table, *, parts: int, settings: DataSettings) -> Split:
+    """The four stretches of a log of one or two parts."""
+    first_part = impressions.filter(impressions.part == 0)
+    span = engine.one(first_part.aggregate(first=first_part.time.min(), last=first_part.time.max()))
+    first, last = span["first"], span["last"]
+    days = choose_days(first, last, parts=parts, settings=settings)
+    end = int(engine.one(impressions.aggregate(last=impressions.impression.max()))["last"]) + 1
+    starts = [
+        _first(engine, first_part.filter(first_part.time >= _midnight(day))) for day in (days.profile, days.train)
+    ]
     if days.evaluation is None:
-        evaluation = _count(engine, table.filter(table.part == 0))
-        _check_parts(engine, logs)
+        second_part = impressions.filter(impressions.part == 1)
+        _check_order(engine, last, second_part)
+        starts.append(_first(engine, second_part))
     else:
-        evaluation = _count_before(engine, table, days.evaluation)
-    profile, train = (_count_before(engine, table.filter(table.part == 0), day) for day in (days.profile, days.train))
-    test = _first_test(engine, table, evaluation, total, settings.validation)
-    result = Split(range(profile, train), range(train, evaluation), range(evaluation, test), range(test, total))
+        starts.append(_first(engine, first_part.filter(first_part.time >= _midnight(days.evaluation))))
+    profile, train, evaluation = (end if start is None else start for start in starts)
+    test = _first_test(engine, impressions.filter(impressions.impression >= evaluation), settings.validation, end)
+    result = Split(range(profile, train), range(train, evaluation), range(evaluation, test), range(test, end))
     for name in ("profile", *SPLITS):
         if not getattr(result, name):
             raise LogError(
@@ -76,35 +80,28 @@ def choose_days(first: datetime, last: datetime, *, parts: int, settings: DataSe
     return Days(day[0], day[1], None if parts == 2 else day[2])
 
 
-def _span(engine: Engine, impressions: ir.Table) -> tuple[datetime, datetime]:
-    table = impressions.filter(impressions.part == 0)
-    found = engine.one(table.aggregate(first=table.time.min(), last=table.time.max()))
-    return found["first"], found["last"]
-
-
-def _check_parts(engine: Engine, logs: Logs) -> None:
-    table = logs.impressions
-    first = table.filter(table.part == 0)
-    second = table.filter(table.part == 1)
-    end = engine.one(first.aggregate(time=first.time.max()))["time"]
-    begin = engine.one(second.aggregate(time=second.time.min()))["time"]
+def _check_order(engine: Engine, end: datetime, second_part: ir.Table) -> None:
+    begin = engine.one(second_part.aggregate(time=second_part.time.min()))["time"]
     if begin is not None and begin <= end:
         raise LogError(f"the second part begins at {begin} but the first ends at {end}; they must not overlap in time")
 
 
-def _first_test(engine: Engine, table: ir.Table, start: int, total: int, share: float) -> int:
+def _first_test(engine: Engine, evaluation: ir.Table, share: float, end: int) -> int:
     """The first impression after validation; those of one instant are never torn apart."""
-    target = start + max(1, int((total - start) * share))
+    total = engine.one(evaluation.aggregate(rows=evaluation.count()))["rows"]
+    target = max(1, int(total * share))
     if target >= total:
-        return total
-    at = engine.one(table.filter(table.impression == target).aggregate(time=table.time.max()))["time"]
-    later = table.filter((table.impression >= start) & (table.time >= at))
-    return int(engine.one(later.aggregate(first=later.impression.min()))["first"])
+        return end
+    at = engine.one(evaluation.order_by("impression").limit(1, offset=target).select("time"))["time"]
+    first = _first(engine, evaluation.filter(evaluation.time >= at))
+    return end if first is None else first
 
 
-def _count(engine: Engine, table: ir.Table) -> int:
-    return int(engine.one(table.aggregate(rows=table.count()))["rows"])
+def _first(engine: Engine, impressions: ir.Table) -> int | None:
+    """The smallest impression number, None where there is no impression."""
+    number: int | None = engine.one(impressions.aggregate(first=impressions.impression.min()))["first"]
+    return number
 
 
-def _count_before(engine: Engine, table: ir.Table, day: date) -> int:
-    return _count(engine, table.filter(table.time < datetime(day.year, day.month, day.day)))
+def _midnight(day: date) -> datetime:
+    return datetime(day.year, day.month, day.day)

@@ -3,6 +3,7 @@
 Everything else in `logs` and `dataset` is written in Ibis expressions alone and runs on any engine that fits `Engine`.
 """
 
+import csv
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -67,8 +68,9 @@ class DuckDB:
         return self._read_csv(file, delim="\t", header=False, quote="", columns=dict.fromkeys(columns, "VARCHAR"))
 
     def comma_separated(self, file: Path) -> ir.Table:
-        names = file.open(encoding="utf-8", newline="").readline().rstrip("\r\n").split(",")
-        columns = {name.strip().strip('"'): "VARCHAR" for name in names}
+        with file.open(encoding="utf-8", newline="") as stream:
+            names = next(csv.reader(stream), [])
+        columns = dict.fromkeys(names, "VARCHAR")
         return self._read_csv(file, delim=",", header=True, quote='"', columns=columns)
 
     def _read_csv(self, file: Path, **options: Any) -> ir.Table:

@@ -92,7 +92,8 @@ def _cast(values: ir.Column, column: schema.Column) -> ir.Value:
         word = values.cast("string").lower()
         return ibis.cases((word.isin(_YES), True), (word.isin(_NO), False))
     if column.kind == "time":
-        return values.cast("timestamp") if values.type().is_timestamp() else values.cast("string").try_cast("timestamp")
+        instant = values if values.type().is_timestamp() else values.cast("string").try_cast("timestamp('UTC')")
+        return instant.cast("timestamp")
     if column.kind == "vector":
         parts = values.split(" ") if values.type().is_string() else values
         return parts.try_cast("array<float32>")

@@ -46,7 +46,9 @@ def read(folder: Path, engine: Engine, *, history: bool = False) -> Logs:
                 for index, part in enumerate(parts)
             ]
         )
-        impressions = number_impressions(engine, lines.mutate(time=lines.time.as_timestamp(TIME_FORMAT)), places)
+        impressions = number_impressions(
+            engine, lines.mutate(time=lines.time.as_timestamp(TIME_FORMAT).cast("timestamp")), places
+        )
         _check(engine, impressions, places)
     return Logs(
         news=news,
@@ -92,7 +94,7 @@ def _check(engine: Engine, impressions: ir.Table, places: "MindPlaces") -> None:
 def _shown(impressions: ir.Table) -> ir.Table:
     words = impressions.select("impression", word=impressions.candidates.strip().split(" "))
     words = words.unnest("word", offset="position")
-    ending = words.word.right(2)
+    ending = ibis.ifelse(words.word.length() > 2, words.word.right(2), "")
     return words.select(
         "impression",
         position=words.position.cast("int32"),

@@ -1,0 +1,5 @@
+"""`python -m drpn.cli`."""
+
+from drpn.cli import main
+
+main()

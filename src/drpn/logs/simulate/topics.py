@@ -1,0 +1,101 @@
+"""Topics and subtopics: MIND's categories and subcategories, invented or borrowed."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drpn.errors import LogError
+
+TOPIC_SHARES = {
+    "news": 0.270, "lifestyle": 0.110, "sports": 0.100, "finance": 0.097, "food": 0.063, "entertainment": 0.060,
+    "travel": 0.054, "health": 0.051, "autos": 0.049, "music": 0.046, "tv": 0.042, "movies": 0.023, "video": 0.015,
+    "weather": 0.015, "kids": 0.002, "science": 0.001, "games": 0.001, "books": 0.001,
+}  # fmt: skip
+"""Shares of the topics among the stories, near those of what MIND shows."""
+
+SUBTOPICS = 220
+"""Subtopics in all; MIND has 160 to 285, depending on the part."""
+
+FEWEST_SUBTOPICS = 3
+"""Subtopics of the smallest topic."""
+
+
+@dataclass(frozen=True)
+class Topics:
+    """The tree of topics; `share` says how many stories fall to each subtopic."""
+
+    topics: list[str]
+    subtopics: list[str]
+    topic_of: NDArray[np.int64]
+    share: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Lines of a MIND news file to borrow from: the title and the subtopic of each."""
+
+    titles: list[str]
+    subtopic: NDArray[np.int64]
+
+
+def subtopics_per_topic() -> NDArray[np.int64]:
+    """How many subtopics each invented topic has: in proportion to the square root of its share."""
+    roots = np.sqrt(list(TOPIC_SHARES.values()))
+    counts: NDArray[np.int64] = np.maximum(FEWEST_SUBTOPICS, np.round(SUBTOPICS * roots / roots.sum())).astype(np.int64)
+    return counts
+
+
+def invent_topics(names: list[str]) -> Topics:
+    """18 topics of very unequal size; the k-th subtopic of a topic has weight 1/k and is called after a name."""
+    topics, counts = list(TOPIC_SHARES), subtopics_per_topic()
+    shares = np.array(list(TOPIC_SHARES.values()))
+    topic_of = np.repeat(np.arange(len(topics)), counts)
+    weight = np.concatenate([1 / np.arange(1, count + 1) for count in counts])
+    share = shares[topic_of] * weight / np.bincount(topic_of, weight)[topic_of]
+    subtopics = [f"{topics[topic]}_{name}" for topic, name in zip(topic_of, names, strict=True)]
+    return Topics(topics, subtopics, topic_of, share / share.sum())
+
+
+def borrow_topics(path: Path) -> tuple[Topics, Lines]:
+    """The categories, subcategories and titles of a MIND news file."""
+    topics: dict[str, int] = {}
+    subtopics: dict[tuple[str, str], int] = {}
+    titles: list[str] = []
+    picks: list[int] = []
+    for number, line in enumerate(_lines(path), start=1):
+        columns = line.split("\t")
+        if len(columns) < 4:
+            raise LogError(
+                f"{path}:{number}: {len(columns)} columns ({line.strip()[:40]!r}); a news line has at least 4, "
+                "news_id, category, subcategory and title; mend the line or pass another file"
+            )
+        category, subcategory, title = (column.strip() for column in columns[1:4])
+        if not category or not title:
+            missing = "title" if category else "category"
+            raise LogError(f"{path}:{number}: the {missing} of {columns[0]!r} is empty; fill it in or drop the line")
+        topics.setdefault(category, len(topics))
+        titles.append(title)
+        picks.append(subtopics.setdefault((category, subcategory or category), len(subtopics)))
+    if not titles:
+        raise LogError(f"{path} holds no news; pass a MIND news.tsv with at least one line")
+    subtopic = np.array(picks)
+    topic_of = np.array([topics[category] for category, _ in subtopics])
+    share = np.bincount(subtopic, minlength=len(subtopics)) / len(subtopic)
+    names = [name for _, name in subtopics]
+    return Topics(list(topics), names, topic_of, share), Lines(titles, subtopic)
+
+
+def _lines(path: Path) -> Iterator[str]:
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise LogError(f"{path} cannot be read: {error.strerror}; pass the path of a MIND news.tsv") from error
+    for number, line in enumerate(raw.removesuffix(b"\n").split(b"\n") if raw else [], start=1):
+        try:
+            yield line.decode("utf-8").rstrip("\r")
+        except UnicodeDecodeError as error:
+            wrong = line[error.start : error.start + 1]
+            raise LogError(f"{path}:{number}: {wrong!r} is not UTF-8; save the file as UTF-8") from error

@@ -1,0 +1,48 @@
+"""Where the real data lie, and logs small enough to write by hand."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from drpn.cli import main
+from writing import MindLine, write_mind
+
+
+@pytest.fixture
+def mind(tmp_path: Path) -> Path:
+    """A whole MIND folder of one part with three days, nothing wrong with it."""
+    lines = [
+        MindLine("1", "U1", "11/9/2019 8:00:00 AM", "N1-1 N2-0"),
+        MindLine("2", "U2", "11/9/2019 9:00:00 AM", "N2-1 N3-0"),
+        MindLine("3", "U1", "11/10/2019 8:00:00 AM", "N3-1 N4-0"),
+        MindLine("4", "U2", "11/11/2019 8:00:00 AM", "N1-0 N4-1"),
+        MindLine("5", "U1", "11/11/2019 9:00:00 AM", "N2-0 N4-1"),
+    ]
+    return write_mind(tmp_path / "logs", lines)
+
+
+class Done(NamedTuple):
+    """How a command ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def drpn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+    """Run the command line in `tmp_path`, within this process."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: object) -> Done:
+        monkeypatch.setattr(sys, "argv", ["drpn", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as exit:
+            main()
+        out, error = capsys.readouterr()
+        return Done(int(exit.value.code or 0), out, error)
+
+    return run

@@ -1,0 +1,1 @@
+"""What the paper and the design define, as plain loops, written without a look at `src/`."""
