@@ -153,6 +153,6 @@ def demo(
 
     shown = run(out, users=users, seed=seed, progress=progress.for_this_terminal())
     printing.statistics(shown.statistics)
-    for reader, truth in shown.readers:
-        printing.reader(reader, truth)
+    for reader in shown.readers:
+        printing.reader(reader)
     printing.next_steps(shown)

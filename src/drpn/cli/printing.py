@@ -10,51 +10,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from drpn.dataset.folder import Dataset
+from drpn.explain.profiles import Reader
 from drpn.logs.simulate import Simulated
-from drpn.recipes.demo import Demo, Truth
-from drpn.recipes.readers import ProfileNews, Reader
-
-_PAPER = {
-    "users": 654_870,
-    "news": 104_153,
-    "words": 54_292,
-    "mean_title_words": 12.66,
-    "clicked_samples": 1_048_414,
-    "skipped_samples": 25_145_229,
-    "mean_clicked": 4.14,
-    "mean_skipped": 96.80,
-    "users_not_in_training.validation": 0.446,
-    "users_not_in_training.test": 0.487,
-}
-"""MIND-large as the paper rebuilt it: its Table 1, and the shares given beside it."""
-
-_LABELS = {
-    "users": "users",
-    "news": "news",
-    "words": "words",
-    "mean_title_words": "words of a title, mean",
-    "impressions.train": "impressions to train on",
-    "impressions.validation": "  to validate on",
-    "impressions.test": "  to test on",
-    "mean_candidates": "candidates of an impression, mean",
-    "clicked_samples": "clicked samples",
-    "skipped_samples": "skipped samples",
-    "profile_users": "users with a profile",
-    "mean_clicked": "clicked news of a profile, mean",
-    "mean_clicked_with_repeats": "  repeats counted",
-    "mean_clicked_kept": "  newest kept",
-    "mean_skipped": "skipped news of a profile, mean",
-    "mean_skipped_with_repeats": "  repeats counted",
-    "mean_skipped_kept": "  newest kept",
-    "news_with_neighbours": "news with graph neighbours",
-    "users_without_profile.validation": "validation users without a profile",
-    "users_without_profile.test": "test users without a profile",
-    "users_not_in_training.validation": "validation users not in training",
-    "users_not_in_training.test": "test users not in training",
-    "words_with_vector": "words with a vector",
-    "text_with_vector": "text with a vector",
-}
-_SHARES = ("users_without", "users_not", "words_with", "text_with")
+from drpn.recipes.demo import Demo
+from drpn.recipes.table1 import table1
 
 
 def as_json(document: Any) -> None:
@@ -86,45 +45,28 @@ def statistics(numbers: dict[str, Any]) -> None:
     table = Table("", "here", "MIND, in the paper", title="The data", title_justify="left", box=None, pad_edge=False)
     for column in table.columns[1:]:
         column.justify = "right"
-    for key, label in _LABELS.items():
-        value = numbers
-        for part in key.split("."):
-            value = value.get(part, {})
-        if value != {}:
-            table.add_row(label, _number(key, value), _number(key, _PAPER.get(key)))
+    for row in table1(numbers):
+        table.add_row(*row)
     Console().print(table)
 
 
-def _number(key: str, value: Any) -> str:
-    if value is None:
-        return ""
-    if key.startswith(_SHARES):
-        return f"{value:.1%}"
-    return f"{value:,}" if isinstance(value, int) else f"{value:.2f}"
-
-
-def reader(one: Reader, truth: Truth, *, most: int = 6) -> None:
-    """A profile in words, newest first, with what the simulator knows of each news."""
+def reader(one: Reader, *, most: int = 6) -> None:
+    """A profile in words, newest first, with why each news was clicked or skipped."""
     console = Console()
     console.print(f"\n[bold]Reader {escape(one.user_id)}[/], newest first")
     for side, news, colour in (("clicked", one.clicked, "green"), ("skipped", one.skipped, "red")):
         console.print(f" [{colour}]{side}[/] {len(news)}")
         table = Table(box=None, show_header=False, padding=(0, 1), pad_edge=True)
-        table.add_column(no_wrap=True, style="dim", min_width=13)
+        table.add_column(no_wrap=True, style="dim", min_width=18)
         table.add_column(no_wrap=True, style="italic", min_width=11)
         table.add_column(no_wrap=True, overflow="ellipsis")
         for item in news[:most]:
-            table.add_row(*_row(item, truth))
+            table.add_row(escape(item.topic), item.cause, escape(item.title))
         console.print(table)
-
-
-def _row(item: ProfileNews, truth: Truth) -> tuple[str, str, str]:
-    return escape(item.category), truth.get(item.news_id, ""), escape(item.title)
 
 
 def next_steps(made: Demo) -> None:
     """What the demo left behind and what to try."""
-    print("\nThe word between category and title is the simulator's truth: why the reader clicked or skipped the news.")
-    print(
-        f"Logs, truth and dataset are in {made.out}/. Your own logs: drpn prepare LOGS --out FOLDER (docs/events.md)."
-    )
+    print("\nThe word before each title is what only a simulator knows: why the reader clicked or skipped it.")
+    print(f"As a picture: {made.out}/readers.png. Logs and dataset: {made.out}/logs, {made.out}/dataset.")
+    print("Your own logs: drpn prepare LOGS --out FOLDER, in the formats of drpn prepare --help.")

@@ -3,14 +3,14 @@
 import ibis
 import ibis.expr.types as ir
 
-POSITIONS = 2**31
-"""More than any page has; an event's moment is its impression's number times this, plus its position."""
+PLACES = 2**31
+"""More than any page has; an event's moment is its impression's number times this, plus its place on the page."""
 
 
 def events(shown: ir.Table, users: ir.Table) -> ir.Table:
     """Every clicked or skipped news of the profile window: user, news, clicked, moment.
 
-    `shown` has impression, news, clicked, position, perhaps seen; `users` has impression, user.
+    `shown` has impression, news, clicked, order, perhaps seen; `users` has impression, user.
     """
     if "seen" in shown.columns:
         # what never came into view is not skipped
@@ -21,12 +21,12 @@ def events(shown: ir.Table, users: ir.Table) -> ir.Table:
 
 def moment(shown: ir.Table) -> ir.IntegerColumn:
     """One number that orders events by time, impression id and position in the impression."""
-    return shown.impression * ibis.literal(POSITIONS, type="int64") + shown.position
+    return shown.impression * ibis.literal(PLACES, type="int64") + shown.order
 
 
 def history_events(history: ir.Table) -> ir.Table:
     """Clicks from before the log as events that come before every other."""
-    before = history.position - ibis.literal(POSITIONS, type="int64")
+    before = history.order - ibis.literal(PLACES, type="int64")
     return history.select("user", "news", clicked=ibis.literal(True), moment=before)
 
 

@@ -114,7 +114,27 @@ class Dataset:
 
     def category(self, news: int) -> str:
         """The category of a news, empty where it has none."""
-        return self.arrays.strings("categories/name")[int(self.arrays.array("news/category")[news])]
+        return self._categories[int(self._category_rows[news])]
+
+    def subcategory(self, news: int) -> str:
+        """The subcategory of a news, empty where it has none."""
+        return self._subcategories[int(self._subcategory_rows[news])]
+
+    @cached_property
+    def _categories(self) -> Strings:
+        return self.arrays.strings("categories/name")
+
+    @cached_property
+    def _subcategories(self) -> Strings:
+        return self.arrays.strings("subcategories/name")
+
+    @cached_property
+    def _category_rows(self) -> NDArray[np.int32]:
+        return self.arrays.array("news/category")
+
+    @cached_property
+    def _subcategory_rows(self) -> NDArray[np.int32]:
+        return self.arrays.array("news/subcategory")
 
     def impressions(self, split: SplitName) -> Impressions:
         """The impressions of one split."""

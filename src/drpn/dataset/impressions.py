@@ -22,7 +22,7 @@ class SplitWriter:
 
     engine: Engine
     impressions: ir.Table  # impression, user, impression_id, time, optional columns
-    shown: ir.Table  # impression, position, news, clicked, optional columns
+    shown: ir.Table  # impression, order, news, clicked, optional columns
     extras: tuple[Column, ...]
     writer: ArrayWriter
 
@@ -32,7 +32,7 @@ class SplitWriter:
         sizes = shown.group_by("impression").aggregate(size=shown.count())
         order = self.impressions.join(sizes, "impression").order_by("impression")
         self._write_heads(name, order)
-        self._write_candidates(name, shown.order_by("impression", "position", "news"))
+        self._write_candidates(name, shown.order_by("impression", "order", "news"))
 
     def _write_heads(self, name: str, order: ir.Table) -> None:
         table = pa.Table.from_batches(list(self.engine.rows(order)), schema=order.schema().to_pyarrow())

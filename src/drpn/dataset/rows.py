@@ -37,8 +37,9 @@ def shown_rows(engine: Engine, logs: Logs, news: ir.Table, *, skip_unknown: bool
         raise UnknownNewsError(logs.places.first_fault() or "a shown news is neither clicked nor not clicked")
     if found["unknown"]:
         _report_unknown(logs, found["first"], found["unknown"], skip=skip_unknown, progress=progress)
-    if "position" not in kept.columns:
-        kept = kept.mutate(position=kept.news)  # an order that no order of lines can change
+    if "order" not in kept.columns:
+        # where the log says nothing, by row of the news, which no order of lines can change
+        kept = kept.mutate(order=kept.position.coalesce(kept.news) if "position" in kept.columns else kept.news)
     return kept.filter(kept.news.notnull()).drop("missing")
 
 
@@ -48,11 +49,11 @@ def impressions_of(engine: Engine, logs: Logs, shown: ir.Table) -> ir.Table:
 
 
 def history_rows(engine: Engine, logs: Logs, news: ir.Table, users: ir.Table, *, skip_unknown: bool) -> ir.Table | None:
-    """Clicks from before the log: user, news, position."""
+    """Clicks from before the log: user, news, order."""
     if logs.history is None:
         return None
     known = logs.history.join(users, "user_id").left_join(news.select("news_id", "news"), "news_id")
-    kept = engine.keep("history", known.select("user", "news", "position", missing=_id_where_missing(known)))
+    kept = engine.keep("history", known.select("user", "news", "order", missing=_id_where_missing(known)))
     found = engine.one(kept.aggregate(unknown=kept.missing.nunique(), first=kept.missing.min()))
     if found["unknown"] and not skip_unknown:
         raise _unknown(logs, found["first"], found["unknown"])

@@ -60,7 +60,7 @@ def _lines(file: Path) -> Iterator[tuple[int, str]]:
     except FileNotFoundError as error:
         raise LogError(f"{file} is missing; name a GloVe or word2vec text file") from error
     except UnicodeDecodeError as error:
-        raise LogError(f"{file}:{number + 1}: not UTF-8; name a text file, plain or .gz") from error
+        raise LogError(f"{file}:{number}: not UTF-8; name a text file, plain or .gz") from error
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise LogError(f"{file} is not a whole gzip file: {error}") from error
     except OSError as error:

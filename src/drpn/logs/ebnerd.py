@@ -107,8 +107,8 @@ def _shown(impressions: ir.Table, of_clicks: list[str]) -> ir.Table:
     single = impressions.clicked.length() == 1
     known = {name: ibis.ifelse(single, impressions[name], ibis.null("float32")) for name in of_clicks}
     rows = impressions.select("impression", "clicked", news_id=impressions.inview, **known)
-    rows = rows.unnest("news_id", offset="position")
-    rows = rows.mutate(clicked=rows.clicked.contains(rows.news_id), position=rows.position.cast("int32"))
+    rows = rows.unnest("news_id", offset="order")
+    rows = rows.mutate(clicked=rows.clicked.contains(rows.news_id), order=rows.order.cast("int32"))
     return rows.mutate(**{name: ibis.ifelse(rows.clicked, rows[name], ibis.null("float32")) for name in of_clicks})
 
 
@@ -123,8 +123,8 @@ def _history(engine: Engine, parts: list[Path], root: Path) -> ir.Table:
         )
     rows = ibis.union(*tables)
     first = rows.group_by("user_id").aggregate(part=rows.part.min())
-    rows = rows.semi_join(first, ["user_id", "part"]).unnest("news_id", offset="position")
-    return rows.mutate(news_id=rows.news_id.cast("string"), position=rows.position.cast("int32"))
+    rows = rows.semi_join(first, ["user_id", "part"]).unnest("news_id", offset="order")
+    return rows.mutate(news_id=rows.news_id.cast("string"), order=rows.order.cast("int32"))
 
 
 @dataclass(frozen=True)

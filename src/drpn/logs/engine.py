@@ -63,6 +63,7 @@ class DuckDB:
             settings["threads"] = threads
         with _translated(scratch):
             self._connection: DuckDBBackend = ibis.duckdb.connect(scratch / "tables.duckdb", **settings)
+            self._connection.raw_sql("SET enable_progress_bar = false")  # it would write to standard output
 
     def tab_separated(self, file: Path, columns: Sequence[str]) -> ir.Table:
         return self._read_csv(file, delim="\t", header=False, quote="", columns=dict.fromkeys(columns, "VARCHAR"))

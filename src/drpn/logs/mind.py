@@ -93,11 +93,11 @@ def _check(engine: Engine, impressions: ir.Table, places: "MindPlaces") -> None:
 
 def _shown(impressions: ir.Table) -> ir.Table:
     words = impressions.select("impression", word=impressions.candidates.strip().split(" "))
-    words = words.unnest("word", offset="position")
+    words = words.unnest("word", offset="order")
     ending = ibis.ifelse(words.word.length() > 2, words.word.right(2), "")
     return words.select(
         "impression",
-        position=words.position.cast("int32"),
+        order=words.order.cast("int32"),
         news_id=words.word.substr(0, words.word.length() - 2),
         # anything but -0 and -1 becomes null, which the caller asks `places` about
         clicked=ibis.cases((ending == "-1", True), (ending == "-0", False)),
@@ -107,10 +107,8 @@ def _shown(impressions: ir.Table) -> ir.Table:
 def _history(impressions: ir.Table) -> ir.Table:
     words = impressions.select("impression", "part", "user_id", word=impressions.history.strip().split(" "))
     first = words.group_by("user_id").aggregate(impression=words.impression.min())
-    words = words.semi_join(first, ["user_id", "impression"]).unnest("word", offset="position")
-    return words.filter(words.word != "").select(
-        "user_id", "part", news_id=words.word, position=words.position.cast("int32")
-    )
+    words = words.semi_join(first, ["user_id", "impression"]).unnest("word", offset="order")
+    return words.filter(words.word != "").select("user_id", "part", news_id=words.word, order=words.order.cast("int32"))
 
 
 @dataclass(frozen=True)

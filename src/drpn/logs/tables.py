@@ -31,8 +31,8 @@ class Logs:
     news         news_id, title, and what there is of schema.NEWS
     impressions  impression (their number, from 0, by part, time and id), part (0, or 1 for the second of two files),
                  and what there is of schema.IMPRESSION
-    shown        impression, and what there is of schema.SHOWN
-    history      user_id, news_id, position (rising with time), part: clicks from before the log, where it has them
+    shown        impression, and what there is of schema.SHOWN; order, the place in a list, where there is no position
+    history      user_id, news_id, order (rising with time), part: clicks from before the log, where it has them
     """
 
     news: ir.Table

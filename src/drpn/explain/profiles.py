@@ -1,6 +1,6 @@
-"""Users' profiles in words."""
+"""Users' profiles in words, as plain data."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,8 +12,11 @@ class ProfileNews:
     """One news of a profile."""
 
     news_id: str
-    category: str
+    topic: str
+    """Its subcategory, or its category where it has none."""
     title: str
+    cause: str = ""
+    """Why it was clicked or skipped, where that is known: on simulated logs."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,8 @@ def typical_readers(dataset: Dataset, *, least_clicked: int = 4) -> list[int]:
     if not len(eligible):
         eligible = np.flatnonzero(clicked)
     ordered = eligible[np.lexsort((eligible, skipped[eligible], clicked[eligible]))]
-    return sorted({int(ordered[len(ordered) * quarter // 4]) for quarter in (1, 2, 3)}) if len(ordered) else []
+    places = dict.fromkeys(len(ordered) * quarter // 4 for quarter in (1, 2, 3))
+    return [int(ordered[place]) for place in places] if len(ordered) else []
 
 
 def reader(dataset: Dataset, user: int) -> Reader:
@@ -49,4 +53,14 @@ def reader(dataset: Dataset, user: int) -> Reader:
 
 
 def _news(dataset: Dataset, row: int) -> ProfileNews:
-    return ProfileNews(dataset.news_ids[row], dataset.category(row), dataset.titles[row])
+    topic = dataset.subcategory(row) or dataset.category(row)
+    return ProfileNews(dataset.news_ids[row], topic, dataset.titles[row])
+
+
+def with_causes(of: Reader, clicked: dict[str, str], skipped: dict[str, str]) -> Reader:
+    """The same profile, saying why each news was clicked or skipped; both by news id."""
+    return replace(
+        of,
+        clicked=tuple(replace(news, cause=clicked.get(news.news_id, "")) for news in of.clicked),
+        skipped=tuple(replace(news, cause=skipped.get(news.news_id, "")) for news in of.skipped),
+    )

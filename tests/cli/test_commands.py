@@ -1,0 +1,64 @@
+"""The commands, as a user types them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from drpn.cli.app import app
+from drpn.dataset.folder import Dataset
+
+COMMANDS = [command.callback.__name__ for command in app.registered_commands]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(drpn, command: str) -> None:
+    done = drpn(command, "--help")
+    assert done.returncode == 0
+    assert "Usage: drpn" in done.stdout
+    assert command == "demo" or "Example:" in done.stdout
+
+
+def test_without_a_command_the_help_is_shown(drpn) -> None:
+    done = drpn()
+    assert all(command in done.stdout + done.stderr for command in COMMANDS)
+
+
+def test_version(drpn) -> None:
+    assert drpn("--version").stdout.startswith("drpn 0.")
+
+
+def test_from_simulation_to_statistics(drpn, tmp_path: Path) -> None:
+    assert drpn("simulate", "logs", "--users", 150, "--news", 600, "--seed", 4).returncode == 0
+    done = drpn("prepare", "logs", "--out", "data", "--set", "data.clicked=10")
+    assert done.returncode == 0, done.stderr
+    assert "profiles  " in done.stderr
+    assert done.stdout.endswith("next: drpn stats data\n")
+    numbers = json.loads(drpn("stats", "data", "--json").stdout)
+    assert numbers["users"] == len(Dataset.open(tmp_path / "data").user_ids) - 1 > 100
+    assert {"train", "validation", "test"} == set(numbers["impressions"])
+    assert Dataset.open(tmp_path / "data").clicked.shape[1] == 10
+    table = drpn("stats", "data").stdout
+    assert "MIND, in the paper" in table
+    assert "654,870" in table
+
+
+def test_demo_shows_three_readers(drpn) -> None:
+    done = drpn("demo", "--users", 300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("Reader U") == 3
+    assert "interest" in done.stdout
+    assert drpn("demo", "--users", 300).returncode == 0  # a second time too
+
+
+def test_standard_output_holds_results_alone(tmp_path: Path, mind: Path) -> None:
+    """In a process of its own, where the engine could write past Python's streams."""
+    command = [sys.executable, "-m", "drpn.cli"]
+    done = subprocess.run([*command, "prepare", mind, "--out", tmp_path / "data"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 2
+    done = subprocess.run([*command, "stats", tmp_path / "data", "--json"], capture_output=True, text=True)
+    assert json.loads(done.stdout)["users"] == 2
+    assert done.stderr == ""

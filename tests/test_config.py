@@ -1,0 +1,100 @@
+"""Settings from TOML and --set."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from drpn import config
+from drpn.errors import SettingsError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kitchen:
+    """Settings of every kind."""
+
+    ovens: int = 2
+    heat: float = 1.5
+    open: bool = True
+    cook: str = "anna"
+    style: Literal["slow", "fast"] = "slow"
+    cellar: Path | None = None
+    tables: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.ovens < 1:
+            raise ValueError(f"ovens is {self.ovens}; it takes 1 or more")
+
+
+def load(*sets: str, file: Path | None = None) -> Kitchen:
+    kitchen: Kitchen = config.load({"kitchen": Kitchen}, file=file, sets=sets)["kitchen"]
+    return kitchen
+
+
+def test_a_set_value_beats_the_file_and_the_file_beats_the_default(tmp_path: Path) -> None:
+    file = tmp_path / "a.toml"
+    file.write_text('[kitchen]\novens = 3\nheat = 2\ncellar = "wine"\n')
+    assert load("kitchen.ovens=4", file=file) == Kitchen(ovens=4, heat=2.0, cellar=Path("wine"))
+
+
+@pytest.mark.parametrize(
+    ("assignment", "expected"),
+    [
+        ("kitchen.heat=3", Kitchen(heat=3.0)),
+        ("kitchen.open=false", Kitchen(open=False)),
+        ("kitchen.cook=ben", Kitchen(cook="ben")),
+        ('kitchen.cook="3"', Kitchen(cook="3")),
+        ("kitchen.style=fast", Kitchen(style="fast")),
+        ("kitchen.tables=4", Kitchen(tables=4)),
+        ("kitchen.tables=none", Kitchen()),
+        ("kitchen.cellar=a/b", Kitchen(cellar=Path("a/b"))),
+    ],
+)
+def test_values_are_read_by_their_kind(assignment: str, expected: Kitchen) -> None:
+    assert load(assignment) == expected
+
+
+@pytest.mark.parametrize(
+    ("assignment", "message"),
+    [
+        ("kitchen.oven=4", "there is no setting 'kitchen.oven'; did you mean 'ovens'?"),
+        (
+            "kitchen.zzz=4",
+            "there is no setting 'kitchen.zzz'; choose from cellar, cook, heat, open, ovens, style, tables",
+        ),
+        ("kitchn.ovens=4", "--set kitchn.ovens=4: there is no section 'kitchn'; did you mean 'kitchen'?"),
+        ("kitchen.ovens=true", "kitchen.ovens is True; it takes a whole number"),
+        ("kitchen.ovens=1.5", "kitchen.ovens is 1.5; it takes a whole number"),
+        ("kitchen.open=1", "kitchen.open is 1; it takes true or false"),
+        ("kitchen.style=raw", "kitchen.style is 'raw'; choose from 'slow', 'fast'"),
+        ("kitchen.ovens=0", "kitchen.ovens is 0; it takes 1 or more"),
+        ("ovens=0", "--set ovens=0: write it as section.key=value, for example data.history=true"),
+    ],
+)
+def test_a_bad_value_is_named(assignment: str, message: str) -> None:
+    with pytest.raises(SettingsError) as error:
+        load(assignment)
+    assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[kitchen\n", "is not valid TOML: "),
+        ("[kitchne]\n", "there is no section [kitchne]; did you mean 'kitchen'?"),
+        ("kitchen = 3\n", "'kitchen' stands outside a section; write it under [section]"),
+        ("[kitchen]\noven = 3\n", "there is no setting 'kitchen.oven'; did you mean 'ovens'?"),
+    ],
+)
+def test_a_bad_file_is_named(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "a.toml"
+    file.write_text(text)
+    with pytest.raises(SettingsError) as error:
+        load(file=file)
+    assert message in str(error.value)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"b\.toml: there is no such settings file"):
+        load(file=tmp_path / "b.toml")
