@@ -51,7 +51,8 @@ def test_every_command_of_the_docs_exists(drpn) -> None:
 def test_every_make_target_of_the_docs_exists() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
-    named = {name for page in pages for name in re.findall(r"(?:^|`)make ([a-z-]+)", page.read_text(), re.MULTILINE)}
+    pattern = r"(?:^|`)make ([a-z-]+)(?=\s*(?:#|`|$))"
+    named = {name for page in pages for name in re.findall(pattern, page.read_text(), re.MULTILINE)}
     assert {"demo", "test"} <= named <= targets
 
 

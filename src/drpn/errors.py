@@ -5,6 +5,9 @@ DrpnError
 ├── LogError              logs that cannot be read as they are
 │   └── UnknownNewsError  news that were shown but are not in the news table
 ├── FolderError           a dataset folder that is missing, broken or of another format
+├── RunError              a run or bundle that is missing, broken or of another format
+├── ScoreError            scores that cannot be measured
+├── MemoryShortError      not enough memory for the settings
 └── OutputError           results that cannot be written where they were asked for
 
 The message of each is one line: the place, the value and the way out. The command line prints it behind `drpn: ` and
@@ -30,6 +33,18 @@ class UnknownNewsError(LogError):
 
 class FolderError(DrpnError):
     """A dataset folder that is missing, broken or of another format."""
+
+
+class RunError(DrpnError):
+    """A run or bundle that is missing, broken or of another format."""
+
+
+class ScoreError(DrpnError):
+    """Scores that cannot be measured."""
+
+
+class MemoryShortError(DrpnError):
+    """Not enough memory for the settings."""
 
 
 class OutputError(DrpnError):

@@ -1,4 +1,4 @@
-"""Folders that are either whole or not there."""
+"""Folders and files that are either whole or not there."""
 
 import errno
 import os
@@ -35,6 +35,18 @@ def new_folder(target: Path, *, replace: bool = False) -> Iterator[Path]:
             _put_in_place(scratch, target)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+@contextmanager
+def whole_file(target: Path) -> Iterator[Path]:
+    """A scratch file beside `target` that takes its name when the block ends well."""
+    scratch = target.with_name(f".{target.name}.partial")
+    try:
+        with writing_to(target):
+            yield scratch
+            scratch.replace(target)
+    finally:
+        scratch.unlink(missing_ok=True)
 
 
 @contextmanager

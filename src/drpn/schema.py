@@ -55,6 +55,10 @@ SHOWN = (
     Column("scroll", "number", "how far a clicked news was scrolled, in percent"),
     Column("score", "number", "the score the policy gave it"),
     Column("propensity", "number", "the probability with which the policy put it there"),
+    Column(
+        "opinion", "whole", "what the reader really thought: 1 liked, 0 indifferent, -1 disliked; simulated logs know"
+    ),
+    Column("appeal", "number", "the share of the page's clicks to be expected for it; simulated logs know"),
 )
 
 IMPRESSIONS = IMPRESSION + SHOWN

@@ -13,7 +13,7 @@ from drpn.dataset import feedback as fb
 from drpn.dataset.arrays import ArrayReader, ArrayWriter, sha256
 from drpn.dataset.folder import FORMAT, SPLITS, Dataset, write_manifest
 from drpn.dataset.graph import neighbours
-from drpn.dataset.impressions import SplitWriter, code_texts, stored
+from drpn.dataset.impressions import DTYPES, MISSING, SplitWriter, code_texts, stored
 from drpn.dataset.news import write_news
 from drpn.dataset.rows import history_rows, impressions_of, news_rows, shown_rows, user_rows
 from drpn.dataset.settings import DataSettings
@@ -25,8 +25,8 @@ from drpn.logs.tables import Logs, blaming
 from drpn.progress import Progress
 from drpn.schema import SHOWN, Column
 
-_OF_CLICKS = tuple(column for column in SHOWN if column.name in ("read_seconds", "scroll"))
-"""Optional columns that are kept for the clicked news of profiles too."""
+_OF_PROFILES = {"clicked": ("read_seconds", "scroll", "opinion"), "skipped": ("opinion",)}
+"""Optional columns that are kept for the news of profiles too."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,21 +85,21 @@ class Builder:
 
     def _write_profiles(self, feedback: ir.Table, shown: ir.Table, name: str, keep: int, *, users: int) -> None:
         kept = fb.profiles(feedback, clicked=name == "clicked", keep=keep)
-        extras = [column for column in _OF_CLICKS if column.name in shown.columns and name == "clicked"]
+        extras = [column for column in SHOWN if column.name in _OF_PROFILES[name] and column.name in shown.columns]
         if extras:
             known = shown.select(*[column.name for column in extras], moment=fb.moment(shown))
             kept = kept.left_join(known, "moment")
         rows = self.writer.empty(f"users/{name}", (users + 1, keep), np.int32)
-        arrays = {column: self._unknown_numbers(f"users/{name}_{column.name}", rows.shape) for column in extras}
+        arrays = {column: self._nothing_known(f"users/{name}_{column.name}", rows.shape, column) for column in extras}
         for batch in self.engine.rows(kept):
             at = batch["user"].to_numpy(), batch["slot"].to_numpy()
             rows[at] = batch["news"].to_numpy()
             for column, array in arrays.items():
                 array[at] = stored(batch[column.name], column)
 
-    def _unknown_numbers(self, name: str, shape: tuple[int, ...]) -> Any:
-        array = self.writer.empty(name, shape, np.float32)
-        array[...] = np.nan
+    def _nothing_known(self, name: str, shape: tuple[int, ...], column: Column) -> Any:
+        array = self.writer.empty(name, shape, DTYPES[column.kind])
+        array[...] = MISSING[column.kind]
         return array
 
     def _write_graph(self, feedback: ir.Table, news: int) -> None:

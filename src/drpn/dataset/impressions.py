@@ -12,8 +12,10 @@ from drpn.dataset.texts import strings
 from drpn.logs.engine import Engine
 from drpn.schema import Column
 
-_DTYPES = {"text": np.int32, "flag": np.int8, "whole": np.int32, "number": np.float32}
-"""How an optional column is stored: text as a row of names/ (0 for none), a flag as 0, 1 or -1 for unknown."""
+DTYPES = {"text": np.int32, "flag": np.int8, "whole": np.int32, "number": np.float32}
+"""How an optional column is stored: text as a row of names/, a flag as 0 or 1."""
+MISSING = {"text": 0, "flag": -1, "whole": np.iinfo(np.int32).min, "number": np.nan}
+"""What stands where the log knows nothing."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class SplitWriter:
             "clicked": self.writer.empty(f"{name}/clicked", (total,), np.bool_),
         }
         arrays |= {
-            column.name: self.writer.empty(f"{name}/{column.name}", (total,), _DTYPES[column.kind]) for column in extras
+            column.name: self.writer.empty(f"{name}/{column.name}", (total,), DTYPES[column.kind]) for column in extras
         }
         start = 0
         for batch in self.engine.rows(order):
@@ -83,9 +85,6 @@ def code_texts(engine: Engine, impressions: ir.Table, extras: tuple[Column, ...]
 
 def stored(values: pa.Array | pa.ChunkedArray, column: Column) -> Array:
     """An optional column as it is stored."""
-    if column.kind == "number":
-        filled = values.cast(pa.float32()).fill_null(float("nan"))
-    else:
-        missing = 0 if column.kind == "text" else -1
-        filled = values.cast(pa.int8() if column.kind == "flag" else pa.int32()).fill_null(missing)
-    return np.asarray(filled, dtype=_DTYPES[column.kind])
+    kinds = {"number": pa.float32(), "flag": pa.int8()}
+    filled = values.cast(kinds.get(column.kind, pa.int32())).fill_null(MISSING[column.kind])
+    return np.asarray(filled, dtype=DTYPES[column.kind])

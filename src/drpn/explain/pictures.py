@@ -14,8 +14,7 @@ from drpn.explain.profiles import ProfileNews, Reader
 INK, FAINT = "#22272e", "#6e7781"
 CAUSES = {
     "interest": ("#2da44e", "really interested"),
-    "accident": ("#e8a33d", "by accident, or clickbait"),
-    "clickbait": ("#e8a33d", "by accident, or clickbait"),
+    "accident": ("#e8a33d", "clicked by accident, or clickbait"),
     "disliked": ("#cf4a45", "disliked"),
     "indifferent": ("#b6bec8", "indifferent"),
     "missed": ("#3b82c4", "interested, but missed"),
@@ -58,7 +57,7 @@ def _draw_side(ax: Axes, heading: str, count: str, news: Sequence[ProfileNews], 
 
 def _draw_legend(figure: Figure, readers: Sequence[Reader], most: int) -> None:
     shown = {news.cause for one in readers for side in (one.clicked, one.skipped) for news in side[:most]}
-    entries = list(dict.fromkeys(entry for cause, entry in CAUSES.items() if cause in shown))
+    entries = [entry for cause, entry in CAUSES.items() if cause in shown]
     handles = [FancyBboxPatch((0, 0), 1, 1, color=colour, alpha=0.7, lw=0) for colour, _ in entries]
     labels = [words for _, words in entries]
     figure.legend(handles, labels, loc="lower center", ncols=max(1, len(entries)), frameon=False, fontsize=10)

@@ -1,10 +1,20 @@
 """Users' profiles in words, as plain data."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from drpn.dataset.folder import Dataset
+
+CAUSES = {
+    ("clicked", 1): "interest",
+    ("clicked", 0): "accident",
+    ("clicked", -1): "accident",
+    ("skipped", 1): "missed",
+    ("skipped", 0): "indifferent",
+    ("skipped", -1): "disliked",
+}
+"""Why a news was clicked or skipped, by what the user really thought of it."""
 
 
 @dataclass(frozen=True)
@@ -45,22 +55,21 @@ def typical_readers(dataset: Dataset, *, least_clicked: int = 4) -> list[int]:
 
 def reader(dataset: Dataset, user: int) -> Reader:
     """The profile of a user in words."""
-    sides = (
-        tuple(_news(dataset, int(row)) for row in side[user][::-1] if row)
-        for side in (dataset.clicked, dataset.skipped)
-    )
-    return Reader(dataset.user_ids[user], *sides)
+    return Reader(dataset.user_ids[user], _side(dataset, "clicked", user), _side(dataset, "skipped", user))
 
 
-def _news(dataset: Dataset, row: int) -> ProfileNews:
-    topic = dataset.subcategory(row) or dataset.category(row)
-    return ProfileNews(dataset.news_ids[row], topic, dataset.titles[row])
-
-
-def with_causes(of: Reader, clicked: dict[str, str], skipped: dict[str, str]) -> Reader:
-    """The same profile, saying why each news was clicked or skipped; both by news id."""
-    return replace(
-        of,
-        clicked=tuple(replace(news, cause=clicked.get(news.news_id, "")) for news in of.clicked),
-        skipped=tuple(replace(news, cause=skipped.get(news.news_id, "")) for news in of.skipped),
-    )
+def _side(dataset: Dataset, name: str, user: int) -> tuple[ProfileNews, ...]:
+    news = dataset.arrays.array(f"users/{name}")[user]
+    truth = f"users/{name}_opinion"
+    opinions = dataset.arrays.array(truth)[user].tolist() if truth in dataset.arrays else [None] * len(news)
+    found = [
+        ProfileNews(
+            news_id=dataset.news_ids[row],
+            topic=dataset.subcategory(row) or dataset.category(row),
+            title=dataset.titles[row],
+            cause=CAUSES.get((name, opinion), ""),
+        )
+        for row, opinion in zip(news.tolist(), opinions, strict=True)
+        if row
+    ]
+    return tuple(reversed(found))

@@ -53,7 +53,7 @@ def read(folder: Path, engine: Engine, *, history: bool = False) -> Logs:
     return Logs(
         news=news,
         impressions=impressions.drop("candidates", *(["history"] if history else [])),
-        shown=_shown(impressions),
+        shown=_with_truth(engine, folder / "truth.parquet", impressions, _shown(impressions)),
         history=_history(impressions) if history else None,
         parts=len(parts),
         sources=tuple(files),
@@ -102,6 +102,18 @@ def _shown(impressions: ir.Table) -> ir.Table:
         # anything but -0 and -1 becomes null, which the caller asks `places` about
         clicked=ibis.cases((ending == "-1", True), (ending == "-0", False)),
     )
+
+
+def _with_truth(engine: Engine, file: Path, impressions: ir.Table, shown: ir.Table) -> ir.Table:
+    """What a simulator knows of each shown news, where the logs come from one."""
+    if not file.exists():
+        return shown
+    truth = engine.parquet(file)
+    part = (truth.part == "dev").cast("int8")
+    known = truth.select("impression_id", "opinion", "appeal", part=part, order=truth.position)
+    keys = impressions.select("impression", "impression_id", "part")
+    known = known.join(keys, ["impression_id", "part"]).select("impression", "order", "opinion", "appeal")
+    return shown.left_join(known, ["impression", "order"]).drop("impression_right", "order_right")
 
 
 def _history(impressions: ir.Table) -> ir.Table:

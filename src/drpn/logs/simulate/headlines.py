@@ -1,15 +1,11 @@
-"""Headlines of invented words, from which a reader can tell the topic and the subtopic."""
-
-from dataclasses import dataclass
-from itertools import product
+"""Headlines, from which a reader can tell the topic and the subtopic."""
 
 import numpy as np
 from numpy.typing import NDArray
 
+from drpn.logs.simulate.lexicon import ADJECTIVE, DETERMINER, LINK, NAME, NOUN, VERB
 from drpn.logs.simulate.topics import Topics
-
-GENERAL_WORDS, TOPIC_WORDS, SUBTOPIC_WORDS, BAIT_WORDS = 1_600, 120, 36, 30
-"""Words of each list in a newsroom of 20,000 stories; with more stories the lists grow as the square root."""
+from drpn.logs.simulate.vocabulary import Vocabulary
 
 TOPIC_PART, SUBTOPIC_PART, BAIT_PART = 0.22, 0.22, 0.20
 """Share of a title's words that come from its topic, its subtopic, and (clickbait only) the enticing words."""
@@ -29,57 +25,11 @@ INNER_MARKS = np.array([0.970, 0.995])
 END_MARKS, BAIT_END_MARKS = (0.07, 0.02), (0.25, 0.25)
 """Chance that a title ends in a question mark, in an exclamation mark; plain and clickbait."""
 
-_ONSETS = ["b", "br", "d", "dr", "f", "fl", "g", "gr", "h", "k", "kl", "l", "m", "n", "p", "pr", "r", "s", "sh", "st",
-           "t", "tr", "v", "w", "z"]  # fmt: skip
-_VOWELS = ["a", "e", "i", "o", "u", "ai", "ea", "ou"]
-_CODAS = ["", "", "n", "r", "l", "s", "m", "t"]
-
-
-@dataclass(frozen=True)
-class Vocabulary:
-    """Every word once; each list of words is a stretch of it, commonest first."""
-
-    words: NDArray[np.object_]
-    general: int
-    per_topic: int
-    per_subtopic: int
-    bait: int
-
-    def topic_start(self, topic: NDArray[np.int64]) -> NDArray[np.int64]:
-        return self.general + self.bait + topic * self.per_topic
-
-    def subtopic_start(self, subtopic: NDArray[np.int64], topics: int) -> NDArray[np.int64]:
-        return self.general + self.bait + topics * self.per_topic + subtopic * self.per_subtopic
-
-
-def invent_words(rng: np.random.Generator, count: int) -> NDArray[np.object_]:
-    """`count` different pronounceable words, the shorter ones first."""
-    syllables = np.array([onset + vowel + coda for onset, vowel, coda in product(_ONSETS, _VOWELS, _CODAS)])
-    words: dict[str, None] = {}
-    parts = 1
-    while len(words) < count:
-        # the more words there are, the longer they get: 5 % of one syllable, 45 % of two, the rest of three or more
-        limit = {1: 0.05, 2: 0.50}.get(parts, 1.0) * count
-        picks = syllables[rng.integers(len(syllables), size=(count, parts))]
-        for word in map("".join, picks.tolist()):
-            words[word] = None
-            if len(words) >= limit:
-                break
-        parts = min(parts + 1, 4)
-    return np.array(list(words), dtype=object)
-
-
-def invent_vocabulary(rng: np.random.Generator, stories: int, topics: int, subtopics: int) -> Vocabulary:
-    """General words, enticing words, words of each topic and of each subtopic; the general ones are short."""
-    growth = np.sqrt(stories / 20_000)
-    general, per_topic, per_subtopic = (
-        max(12, round(size * growth)) for size in (GENERAL_WORDS, TOPIC_WORDS, SUBTOPIC_WORDS)
-    )
-    count = general + BAIT_WORDS + topics * per_topic + subtopics * per_subtopic
-    words = invent_words(rng, count)
-    rest = words[general:]
-    rng.shuffle(rest)
-    return Vocabulary(words, general, per_topic, per_subtopic, BAIT_WORDS)
+_HEADS, _TIES, _DETERMINERS, _ADJECTIVES = range(4)
+_GROUP = np.empty(6, dtype=np.int64)
+_GROUP[[NOUN, NAME, VERB, LINK, DETERMINER, ADJECTIVE]] = _HEADS, _HEADS, _TIES, _TIES, _DETERMINERS, _ADJECTIVES
+_STAND = np.empty(6, dtype=np.int64)
+_STAND[[DETERMINER, ADJECTIVE, NOUN, NAME, VERB, LINK]] = 0, 1, 2, 3, 4, 4
 
 
 def write_headlines(
@@ -128,11 +78,66 @@ def _sentences(
     size = np.select(kinds, [vocabulary.per_subtopic, vocabulary.per_topic, vocabulary.bait], vocabulary.general)
     # Zipf's law within each list: the r-th word has a chance near 1/r, so ln r is uniform
     rank = np.floor(np.exp(rng.random(len(story)) * np.log(size + 1.0))).astype(np.int64) - 1
-    words = vocabulary.words[start + np.minimum(rank, size - 1)]
+    word = start + np.minimum(rank, size - 1)
+    word = word[reading_order(story, word, vocabulary.role[word])]
     last = np.cumsum(lengths) - 1
+    first = last - lengths + 1
     marks = np.searchsorted(INNER_MARKS, rng.random(len(story)), side="right")
     marks[last] = 0
-    first = last - lengths + 1
+    marks = _off_function_words(marks, vocabulary.role[word], first[story])
+    words = vocabulary.words[word]
     words[first] = [word.capitalize() for word in words[first]]
     tokens = (words + MARKS[marks]).tolist()
     return [" ".join(tokens[begin : end + 1]) for begin, end in zip(first.tolist(), last.tolist(), strict=True)]
+
+
+def reading_order(story: NDArray[np.int64], word: NDArray[np.int64], role: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Rows in an order that reads like headlines, story by story: phrases with a verb or a link between two of them.
+
+    A phrase is a determiner, adjectives, nouns and names, not all of which need be there; the first has no determiner.
+    `story` is sorted. A word that comes again comes later.
+    """
+    group = _GROUP[role]
+    heads, ties, _, _ = _sizes(story, group)
+    group[(role == ADJECTIVE) & (heads <= np.maximum(ties, 1))[story]] = _HEADS  # too few nouns: adjectives help out
+    kind = story * len(_GROUP) + role
+    again = _number(story * (word.max() + 1) + word)
+    nth = _number(kind, first=again)
+    # nouns and names mix evenly, verbs and links take turns
+    turn = np.where(group == _HEADS, (nth + 0.5) / np.bincount(kind)[kind], nth)
+    place = _number(story * 4 + group, first=turn + role * 1e-6)
+
+    sizes = _sizes(story, group)
+    heads, ties, determiners, _ = sizes
+    phrases = np.clip(np.maximum(ties, determiners) + 1, 1, np.maximum(heads, 1))[story]
+    # ties go behind any phrase but the last, determiners to any but the first, the others anywhere
+    fewer = np.isin(group, [_TIES, _DETERMINERS])
+    phrase = place * (phrases - fewer) // sizes[group, story] + ((group == _DETERMINERS) & (phrases > 1))
+    return np.lexsort((place, _STAND[role], phrase, story))
+
+
+def _sizes(story: NDArray[np.int64], group: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many words of each group each story has; groups by stories."""
+    stories = int(story[-1]) + 1
+    return np.bincount(group * stories + story, minlength=4 * stories).reshape(4, stories)
+
+
+def _off_function_words(
+    marks: NDArray[np.int64], role: NDArray[np.int64], first: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """A mark behind a determiner or a link moves to the word before."""
+    rows = np.arange(len(marks))
+    bears = np.maximum.accumulate(np.where((role == DETERMINER) | (role == LINK), 0, rows))
+    moved = np.zeros_like(marks)
+    marked = np.flatnonzero(marks)
+    moved[np.maximum(bears, first)[marked]] = marks[marked]
+    return moved
+
+
+def _number(key: NDArray[np.int64], first: NDArray[np.int64] | NDArray[np.float64] | None = None) -> NDArray[np.int64]:
+    """How many rows of the same key come before each row, those with a smaller `first` coming first."""
+    order = np.argsort(key, kind="stable") if first is None else np.lexsort((first, key))
+    found = key[order]
+    number = np.empty_like(order)
+    number[order] = np.arange(len(key)) - np.searchsorted(found, found)
+    return number

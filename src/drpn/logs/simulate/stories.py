@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from drpn.logs.simulate.headlines import invent_vocabulary, write_headlines
+from drpn.logs.simulate.headlines import write_headlines
 from drpn.logs.simulate.topics import TOPIC_SHARES, Lines, Topics, borrow_topics, invent_topics, subtopics_per_topic
+from drpn.logs.simulate.vocabulary import gather_words
 
 DAYS_BEFORE = 21
 """Days before the log in which older stories were born."""
@@ -130,7 +131,7 @@ def _invent(
     rng: np.random.Generator, count: int, clickbait: NDArray[np.bool_]
 ) -> tuple[Topics, NDArray[np.int64], list[str], list[str]]:
     subtopics = int(subtopics_per_topic().sum())
-    vocabulary = invent_vocabulary(rng, count, len(TOPIC_SHARES), subtopics)
+    vocabulary = gather_words(rng, count)
     first_words = vocabulary.words[vocabulary.subtopic_start(np.arange(subtopics), len(TOPIC_SHARES))]
     topics = invent_topics(first_words.tolist())
     subtopic = rng.choice(subtopics, size=count, p=topics.share)
