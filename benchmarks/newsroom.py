@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
+
+from provenance import commit
 
 HERE = Path(__file__).resolve().parent.parent
 BEGIN, END = "<!-- newsroom table: begin -->", "<!-- newsroom table: end -->"
@@ -237,13 +238,6 @@ def _table(simulated: dict[str, str], real: dict[str, str]) -> Iterator[str]:
         yield f"| {name} | {value} | {real.get(name, '')} | {PAPER.get(name, '')} |"
 
 
-def _commit() -> str:
-    answer = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], cwd=HERE, capture_output=True, text=True, check=False
-    )
-    return answer.stdout.strip() or "none yet"
-
-
 def main() -> None:
     """Count, and rewrite the table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -256,7 +250,7 @@ def main() -> None:
     settings = json.loads((chosen.simulated / "simulation.json").read_text(encoding="utf-8"))["settings"]
     stated = ", ".join(f"{name} {value}" for name, value in settings.items())
     note = (
-        f"Written by `benchmarks/newsroom.py`; commit {_commit()}; settings: {stated}. Percentiles are "
+        f"Written by `benchmarks/newsroom.py`; commit {commit()}; settings: {stated}. Percentiles are "
         f"{', '.join(map(str, SHARES))}. The counts are of the train part, AUC of the last day."
     )
     table = "\n".join([BEGIN, "", *lines, "", note, "", END])

@@ -7,7 +7,6 @@ candidates), prepares them in a process of its own, and prints seconds and peak 
 import argparse
 import json
 import os
-import platform
 import shutil
 import subprocess
 import sys
@@ -17,6 +16,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import numpy as np
+
+from provenance import machine
 
 START = datetime(2019, 11, 9)
 
@@ -58,13 +59,6 @@ def measure(logs: Path, out: Path, memory: str) -> dict[str, float]:
     return {"seconds": round(time.perf_counter() - start, 1), "peak_mb": round(usage.ru_maxrss / 1024)}
 
 
-def describe_machine() -> dict[str, object]:
-    """Where and on what the numbers were got."""
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 30
-    return {"commit": commit, "cores": os.cpu_count(), "memory_gb": memory, "python": platform.python_version()}
-
-
 def main() -> None:
     """Write logs, prepare them with each memory limit, print what it took."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -85,7 +79,7 @@ def main() -> None:
             out = Path(scratch) / "dataset"
             shutil.rmtree(out, ignore_errors=True)
             runs[memory] = measure(Path(scratch) / "logs", out, memory)
-    result = json.dumps({"shape": shape, "runs_by_memory_limit": runs, "machine": describe_machine()}, indent=2)
+    result = json.dumps({"shape": shape, "runs_by_memory_limit": runs, "machine": machine()}, indent=2)
     print(result)
     if given.out:
         given.out.write_text(result + "\n")

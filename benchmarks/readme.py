@@ -7,15 +7,13 @@ docs/pictures/.
 import argparse
 import re
 import shutil
-import subprocess
 import tempfile
 from pathlib import Path
 
 from drpn.progress import Lines
 from drpn.recipes.demo import demo
 from drpn.recipes.table1 import table1
-
-ROOT = Path(__file__).parents[1]
+from provenance import ROOT, commit
 
 
 def main() -> None:
@@ -24,7 +22,6 @@ def main() -> None:
     parser.add_argument("--users", type=int, default=2_000)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
-    commit = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, cwd=ROOT)
     with tempfile.TemporaryDirectory() as scratch:
         made = demo(Path(scratch) / "demo", users=given.users, seed=given.seed, progress=Lines())
         (ROOT / "docs" / "pictures").mkdir(exist_ok=True)
@@ -33,7 +30,7 @@ def main() -> None:
     lines += [
         f"| {row.label.replace('  ', '&emsp;', 1)} | {row.here} | {row.paper} |" for row in table1(made.statistics)
     ]
-    lines += ["", f"`drpn demo --users {given.users} --seed {given.seed}`, commit {commit.stdout.strip()}."]
+    lines += ["", f"`drpn demo --users {given.users} --seed {given.seed}`, commit {commit()}."]
     page = ROOT / "README.md"
     marked = re.compile(r"(<!-- statistics: begin -->\n).*(<!-- statistics: end -->)", re.DOTALL)
     table = "\n".join(lines)

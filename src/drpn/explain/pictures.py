@@ -51,8 +51,8 @@ def _draw_side(ax: Axes, heading: str, count: str, news: Sequence[ProfileNews], 
         ax.add_patch(bar)
         ax.add_patch(FancyBboxPatch((0.004, row + 0.08), 0.010, 0.8, boxstyle="square,pad=0", color=colour, lw=0))
         ax.text(0.025, row + 0.48, item.topic, fontsize=9, color=FAINT, va="center")
-        title = textwrap.shorten(item.title, 60, placeholder=" …")
-        ax.text(0.215, row + 0.48, title, fontsize=9.5, color=INK, va="center")
+        title = textwrap.shorten(item.title, 58, placeholder=" …")
+        ax.text(0.255, row + 0.48, title, fontsize=9.5, color=INK, va="center")
 
 
 def _draw_legend(figure: Figure, readers: Sequence[Reader], most: int) -> None:
