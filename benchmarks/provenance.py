@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 def commit() -> str:
     """The commit the numbers were made with; `-dirty` where the source has changed since."""
     number = _git("rev-parse", "--short", "HEAD")
-    return f"{number}-dirty" if _git("status", "--porcelain", "--", "src") else number
+    return f"{number}-dirty" if _git("status", "--porcelain", "--untracked-files=no", "--", "src") else number
 
 
 def machine() -> dict[str, object]:
