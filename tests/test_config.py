@@ -28,7 +28,7 @@ class Kitchen:
 
 
 def load(*sets: str, file: Path | None = None) -> Kitchen:
-    kitchen: Kitchen = config.load({"kitchen": Kitchen}, file=file, sets=sets)["kitchen"]
+    kitchen: Kitchen = config.load({"kitchen": Kitchen()}, file=file, sets=sets)["kitchen"]
     return kitchen
 
 

@@ -15,8 +15,8 @@ Table = dict[str, Any]
 T = typing.TypeVar("T")
 
 
-def load(sections: Mapping[str, type], *, file: Path | None = None, sets: Iterable[str] = ()) -> dict[str, Any]:
-    """One settings object for each section: the defaults, then the TOML file, then each `section.key=value`."""
+def load(sections: Mapping[str, Any], *, file: Path | None = None, sets: Iterable[str] = ()) -> dict[str, Any]:
+    """One settings object for each section: the given defaults, then the TOML file, then each `section.key=value`."""
     tables: dict[str, Table] = {name: {} for name in sections}
     if file is not None:
         for name, table in _read_toml(file).items():
@@ -30,16 +30,16 @@ def load(sections: Mapping[str, type], *, file: Path | None = None, sets: Iterab
     return {name: build(sections[name], tables[name], section=name) for name in sections}
 
 
-def build(settings: type[T], table: Table, *, section: str) -> T:
-    """`settings` with the values of `table`, each checked against its annotation."""
-    kinds = typing.get_type_hints(settings)
-    fields = {field.name: kinds[field.name] for field in dataclasses.fields(settings)}  # type: ignore[arg-type]
+def build(defaults: T, table: Table, *, section: str) -> T:
+    """`defaults` with the values of `table` in their place, each checked against its annotation."""
+    kinds = typing.get_type_hints(type(defaults))
+    fields = {field.name: kinds[field.name] for field in dataclasses.fields(defaults)}  # type: ignore[arg-type]
     values = {}
     for key, value in table.items():
         _known(key, fields, f"there is no setting '{section}.{key}'")
         values[key] = _convert(value, fields[key], f"{section}.{key}")
     try:
-        return settings(**values)
+        return dataclasses.replace(defaults, **values)  # type: ignore[type-var]
     except ValueError as error:
         raise SettingsError(f"{section}.{error}") from error
 
@@ -55,7 +55,7 @@ def _read_toml(file: Path) -> Table:
         raise SettingsError(f"{file} is not valid TOML: {error}") from error
 
 
-def _parse_assignment(assignment: str, sections: Mapping[str, type]) -> tuple[str, str, Any]:
+def _parse_assignment(assignment: str, sections: Mapping[str, Any]) -> tuple[str, str, Any]:
     path, equals, text = assignment.partition("=")
     name, dot, key = path.strip().partition(".")
     if not (equals and dot and key):

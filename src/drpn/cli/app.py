@@ -1,5 +1,6 @@
 """The commands and their options."""
 
+import dataclasses
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal
@@ -140,6 +141,55 @@ def stats(
         printing.as_json(dataset.statistics)
     else:
         printing.statistics(dataset.statistics)
+
+
+@app.command()
+def train(
+    folder: Annotated[Path, typer.Argument(help="A dataset folder, as written by drpn prepare.")],
+    out: Annotated[Path, typer.Option("--out", help="The run folder to write.")],
+    model: Annotated[str, typer.Option(help="A model of the catalogue; drpn models lists them.")] = "drpn",
+    config: Config = None,
+    sets: Sets = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Take up a run that was stopped.")] = False,
+) -> None:
+    """Train a model on a dataset folder.
+
+    The run folder gets a checkpoint (Ctrl-C stops cleanly, --resume goes on to the very same weights), the learning
+    curve, and the bundle: what is evaluated, explained and served.
+
+    Example: [bold]drpn train mind --out run --set model.size=64 --set training.epochs=3[/]
+    """
+    from drpn.recipes.train import train as run
+
+    settings = load_settings(config, sets or (), model=model)
+    done = run(
+        folder,
+        out,
+        model=model,
+        settings=settings.model,
+        training=settings.training,
+        resume=resume,
+        progress=progress.for_this_terminal(),
+    )
+    printing.trained(done)
+
+
+@app.command()
+def models(json: Json = False) -> None:
+    """List the catalogue: every model with its paper and its settings.
+
+    Example: [bold]drpn models --json | jq -r '.rows[].name'[/]
+    """
+    from drpn.models.catalogue import CATALOGUE
+
+    if json:
+        rows = [
+            {"name": name, "paper": entry.paper, "settings": dataclasses.asdict(entry.settings)}
+            for name, entry in CATALOGUE.items()
+        ]
+        printing.as_json({"rows": rows})
+    else:
+        printing.catalogue(CATALOGUE)
 
 
 @app.command()

@@ -1,19 +1,24 @@
 """How outcomes look on a terminal."""
 
+import dataclasses
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from drpn.dataset.folder import Dataset
-from drpn.explain.profiles import Reader
-from drpn.logs.simulate import Simulated
-from drpn.recipes.demo import Demo
 from drpn.recipes.table1 import table1
+
+if TYPE_CHECKING:  # these need what a machine that only trains may not have
+    from drpn.dataset.folder import Dataset
+    from drpn.explain.profiles import Reader
+    from drpn.logs.simulate import Simulated
+    from drpn.models.catalogue import Entry
+    from drpn.recipes.demo import Demo
+    from drpn.recipes.runs import Run
 
 
 def as_json(document: Any) -> None:
@@ -22,7 +27,7 @@ def as_json(document: Any) -> None:
     print()
 
 
-def simulated(done: Simulated, out: Path) -> None:
+def simulated(done: "Simulated", out: Path) -> None:
     """What a simulation wrote, and what to type next."""
     print(
         f"{done.users:,} users, {done.news:,} news, {done.impressions:,} impressions, {done.clicks:,} clicks in {out}"
@@ -30,7 +35,7 @@ def simulated(done: Simulated, out: Path) -> None:
     print(f"next: drpn prepare {out} --out {out}-dataset")
 
 
-def prepared(dataset: Dataset, out: Path) -> None:
+def prepared(dataset: "Dataset", out: Path) -> None:
     """Where a dataset is, and what to type next."""
     numbers = dataset.statistics
     print(
@@ -38,6 +43,28 @@ def prepared(dataset: Dataset, out: Path) -> None:
         f"{numbers['mean_skipped']:.2f} skipped news, {numbers['impressions']['train']:,} to train on: {out}"
     )
     print(f"next: drpn stats {out}")
+
+
+def trained(run: "Run") -> None:
+    """How a training ended, and what to type next."""
+    bundle = run.bundle().manifest
+    print(
+        f"{bundle['model']}: validation AUC {bundle['metrics']['validation_auc']:.4f} after pass "
+        f"{bundle['metrics']['best_epoch']}, {bundle['training']['seconds']:.0f} s; bundle and curve: {run.path}"
+    )
+    print(f"next: drpn evaluate {run.path}")
+
+
+def catalogue(models: "dict[str, Entry]") -> None:
+    """Every model with its paper, and the settings in which it differs from the first of its kind."""
+    table = Table("model", "paper", "settings", box=None, pad_edge=False)
+    for name, entry in models.items():
+        chosen = dataclasses.asdict(entry.settings)
+        plain = dataclasses.asdict(type(entry.settings)())
+        different = {key: value for key, value in chosen.items() if value != plain[key]}
+        shown = different or chosen
+        table.add_row(name, entry.paper, ", ".join(f"{key}={value}" for key, value in shown.items()))
+    Console().print(table)
 
 
 def statistics(numbers: dict[str, Any]) -> None:
@@ -50,7 +77,7 @@ def statistics(numbers: dict[str, Any]) -> None:
     Console().print(table)
 
 
-def reader(one: Reader, *, most: int = 6) -> None:
+def reader(one: "Reader", *, most: int = 6) -> None:
     """A profile in words, newest first, with why each news was clicked or skipped."""
     console = Console()
     console.print(f"\n[bold]Reader {escape(one.user_id)}[/], newest first")
@@ -65,7 +92,7 @@ def reader(one: Reader, *, most: int = 6) -> None:
         console.print(table)
 
 
-def next_steps(made: Demo) -> None:
+def next_steps(made: "Demo") -> None:
     """What the demo left behind and what to try."""
     print("\nThe word before each title is what only a simulator knows: why the reader clicked or skipped it.")
     print(f"As a picture: {made.out}/readers.png. Logs and dataset: {made.out}/logs, {made.out}/dataset.")

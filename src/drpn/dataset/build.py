@@ -11,11 +11,12 @@ import pyarrow as pa
 import drpn
 from drpn.dataset import feedback as fb
 from drpn.dataset.arrays import ArrayReader, ArrayWriter, sha256
-from drpn.dataset.folder import FORMAT, SPLITS, Dataset, write_manifest
+from drpn.dataset.folder import FORMAT, MANIFEST, SPLITS, Dataset
 from drpn.dataset.graph import neighbours
 from drpn.dataset.impressions import DTYPES, MISSING, SplitWriter, code_texts, stored
 from drpn.dataset.news import write_news
 from drpn.dataset.rows import history_rows, impressions_of, news_rows, shown_rows, user_rows
+from drpn.dataset.sealed import write_sealed
 from drpn.dataset.settings import DataSettings
 from drpn.dataset.split import Split, split
 from drpn.dataset.statistics import feedback_counts, statistics
@@ -172,7 +173,7 @@ def build(
             "sources": [_source(file) for file in sources],
             "files": writer.checksums(),
         }
-        write_manifest(folder, manifest)
+        write_sealed(folder / MANIFEST, manifest)
     return Dataset.open(folder, verify=False)
 
 

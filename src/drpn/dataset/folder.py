@@ -10,8 +10,6 @@ train/ validation/ test/
 names/         the texts behind optional columns that are stored as numbers, such as device
 """
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drpn.dataset.arrays import Array, ArrayReader, Strings
+from drpn.dataset.sealed import BrokenSealError, check_seal, read_sealed
 from drpn.dataset.words import Vocabulary
 from drpn.errors import FolderError
 
@@ -163,23 +162,12 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     if not file.is_file():
         raise FolderError(f"{path} is not a dataset folder: it has no {MANIFEST}; make one with: drpn prepare")
     try:
-        manifest = json.loads(file.read_text(encoding="utf-8"))
-        version = manifest["format"]
-    except (ValueError, KeyError, TypeError) as error:
+        document = read_sealed(file)
+    except ValueError as error:
         raise FolderError(f"{file} is not the manifest of a dataset folder; prepare the logs again") from error
-    if version != FORMAT:
-        raise FolderError(f"{path} has format {version}, this drpn reads format {FORMAT}; prepare the logs again")
-    if manifest.pop("checksum", None) != _checksum(manifest):
-        raise FolderError(f"{file} has changed since it was written; prepare the logs again")
-    checked: dict[str, Any] = manifest
-    return checked
-
-
-def write_manifest(path: Path, manifest: dict[str, Any]) -> None:
-    """Write the manifest with a checksum of itself."""
-    sealed = manifest | {"checksum": _checksum(manifest)}
-    (path / MANIFEST).write_text(json.dumps(sealed, indent=1) + "\n", encoding="utf-8")
-
-
-def _checksum(manifest: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
+    if document["format"] != FORMAT:
+        raise FolderError(f"{path} has format {document['format']}, this drpn reads {FORMAT}; prepare the logs again")
+    try:
+        return check_seal(document)
+    except BrokenSealError as error:
+        raise FolderError(f"{file} has changed since it was written; prepare the logs again") from error

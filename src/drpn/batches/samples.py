@@ -1,0 +1,89 @@
+"""Samples to train on: each click with some of what was skipped in the same impression."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from drpn.batches.batch import Batch
+from drpn.batches.tables import Tables
+from drpn.dataset.folder import Impressions
+
+
+@dataclass(frozen=True)
+class Clicks:
+    """Every click of a split, and where the skipped news of its impression stand."""
+
+    users: Int[Tensor, "clicks"]
+    news: Int[Tensor, "clicks"]
+    first_skip: Int[Tensor, "clicks"]
+    skips: Int[Tensor, "clicks"]
+    skipped: Int[Tensor, "shown"]
+    """The skipped news of all impressions, one impression after the other."""
+
+    @classmethod
+    def of(cls, impressions: Impressions, device: torch.device) -> "Clicks":
+        """The clicks of impressions that have a skip too; what never came into view is not skipped."""
+        clicked = np.asarray(impressions.clicked)
+        seen = impressions.extras.get("seen")
+        skipped = ~clicked & (True if seen is None else np.asarray(seen) != 0)
+        sizes = np.diff(impressions.offsets)
+        impression = np.repeat(np.arange(len(sizes)), sizes)
+        skips = np.bincount(impression[skipped], minlength=len(sizes))
+        first = np.concatenate([[0], np.cumsum(skips)[:-1]])
+        of = impression[clicked]
+        keep = skips[of] > 0
+        of = of[keep]
+        candidates = np.asarray(impressions.candidates)
+        columns = (impressions.users[of], candidates[clicked][keep], first[of], skips[of], candidates[skipped])
+        return cls(*(torch.from_numpy(np.ascontiguousarray(column)).to(device) for column in columns))
+
+    def __len__(self) -> int:
+        return len(self.users)
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """Batches of samples in an order that seed and pass alone decide, so that a run can be taken up anywhere."""
+
+    clicks: Clicks
+    tables: Tables
+    batch_size: int
+    negatives: int
+    seed: int
+
+    def __len__(self) -> int:
+        """Batches of one pass."""
+        return -(-len(self.clicks) // self.batch_size)
+
+    def batches(self, epoch: int, start: int = 0) -> Iterator[Batch]:
+        """The batches of a pass from the `start`-th on; the first candidate of each sample is the click."""
+        device = self.clicks.users.device
+        order = torch.randperm(len(self.clicks), generator=_generator(self.seed, epoch, device), device=device)
+        for step in range(start, len(self)):
+            which = order[step * self.batch_size : (step + 1) * self.batch_size]
+            chance = _generator(self.seed, epoch, device, step + 1)
+            candidates = torch.cat([self.clicks.news[which, None], self._skips(which, chance)], dim=1)
+            yield self.tables.batch(self.clicks.users[which], candidates)
+
+    def _skips(self, which: Int[Tensor, "B"], chance: torch.Generator) -> Int[Tensor, "B K"]:
+        """Different skips of each impression, 0 where it has too few (Floyd: a draw without replacement)."""
+        counts = self.clicks.skips[which]
+        luck = torch.rand(len(which), self.negatives, generator=chance, device=which.device, dtype=torch.float64)
+        drawn = torch.full((len(which), self.negatives), -1, dtype=torch.int64, device=which.device)
+        for slot in range(self.negatives):
+            last = counts - self.negatives + slot  # the largest place this slot may draw
+            pick = (luck[:, slot] * (last + 1)).long()
+            pick = torch.where((drawn == pick[:, None]).any(1), last, pick)
+            # with fewer skips than slots, the first slots stay empty and the others take what there is
+            drawn[:, slot] = torch.where(last >= 0, pick, -1)
+        places = self.clicks.first_skip[which, None] + drawn.clamp(min=0)
+        return torch.where(drawn >= 0, self.clicks.skipped[places], 0)
+
+
+def _generator(seed: int, epoch: int, device: torch.device, step: int = 0) -> torch.Generator:
+    state = np.random.SeedSequence([seed, epoch, step]).generate_state(1, np.uint64)[0]
+    return torch.Generator(device).manual_seed(int(state >> 1))

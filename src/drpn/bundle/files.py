@@ -1,0 +1,154 @@
+"""What a trained model is shipped as: weights, the news and profiles it knows, and a manifest. No pickle.
+
+model.safetensors   the weights
+manifest.json       model, settings, data, metrics, commit, and a sha256 of every file
+README.md           the same for people: the model card
+news/ words/ …      the arrays of the dataset folder that ranking needs
+"""
+
+import dataclasses
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+import drpn
+from drpn.bundle.card import card
+from drpn.dataset.arrays import ArrayReader, sha256
+from drpn.dataset.folder import Dataset
+from drpn.dataset.sealed import BrokenSealError, check_seal, read_sealed, write_sealed
+from drpn.errors import RunError
+from drpn.models.base import ClickModel, DataShape
+from drpn.models.catalogue import CATALOGUE
+from drpn.output import new_folder
+
+FORMAT = 1
+MANIFEST, WEIGHTS, CARD = "manifest.json", "model.safetensors", "README.md"
+_PREFIXES = ("news/", "categories/", "subcategories/", "users/", "words/word")
+_LEFT_OUT = ("news/abstract", "news/title_entities", "news/abstract_entities")
+
+
+def shape_of(dataset: Dataset, *, vectors: bool = True) -> DataShape:
+    """How many rows the tables of a dataset have."""
+    return DataShape(
+        news=len(dataset.news_ids),
+        words=len(dataset.vocabulary),
+        users=len(dataset.user_ids),
+        categories=len(dataset.arrays.strings("categories/name")),
+        subcategories=len(dataset.arrays.strings("subcategories/name")),
+        vectors=np.asarray(dataset.arrays.array("words/vector"))
+        if vectors and "words/vector" in dataset.arrays
+        else None,
+    )
+
+
+def write_bundle(
+    folder: Path, model: ClickModel, *, name: str, settings: Any, dataset: Dataset, facts: dict[str, Any]
+) -> None:
+    """Write the bundle of a model trained on a dataset; `facts` (metrics, training, commit) go into its manifest."""
+    with new_folder(folder, replace=True) as scratch:
+        weights = {key: value.detach().cpu().contiguous() for key, value in model.state_dict().items()}
+        save_file(weights, scratch / WEIGHTS)
+        for file in dataset.arrays.checksums:
+            if file.startswith(_PREFIXES) and not file.startswith(_LEFT_OUT):
+                (scratch / file).parent.mkdir(exist_ok=True)
+                shutil.copyfile(dataset.path / file, scratch / file)
+        recent = _recent(dataset)
+        np.save(scratch / "news" / "recent.npy", recent)
+        vectors = dataset.arrays.array("words/vector").shape[1] if "words/vector" in dataset.arrays else None
+        manifest = {
+            "format": FORMAT,
+            "drpn": drpn.__version__,
+            "model": name,
+            "settings": dataclasses.asdict(settings),
+            "word_vector_size": vectors,
+            "data": {key: dataset.manifest[key] for key in ("settings", "statistics", "sources")},
+            **facts,
+        }
+        (scratch / CARD).write_text(card(manifest), encoding="utf-8")
+        files = sorted(path for path in scratch.rglob("*") if path.is_file() and path.name != ".drpn")
+        manifest["files"] = {path.relative_to(scratch).as_posix(): sha256(path) for path in files}
+        write_sealed(scratch / MANIFEST, manifest)
+
+
+def _recent(dataset: Dataset) -> Any:
+    """Which news were shown in the last 24 hours of the log: what there is to recommend."""
+    test = dataset.impressions("test")
+    last = np.asarray(test.times) >= np.max(test.times) - np.timedelta64(24, "h")
+    shown = np.repeat(last, np.diff(test.offsets))
+    recent = np.zeros(len(dataset.news_ids), dtype=np.bool_)
+    recent[np.asarray(test.candidates)[shown]] = True
+    recent[0] = False
+    return recent
+
+
+@dataclasses.dataclass(frozen=True)
+class Bundle:
+    """A bundle, opened: the model with its weights, and what it knows of news and users."""
+
+    path: Path
+    manifest: dict[str, Any]
+    model: ClickModel
+    settings: Any
+    data: Dataset
+
+    @classmethod
+    def open(cls, path: Path) -> "Bundle":
+        """The bundle at `path`, every byte of it checked."""
+        manifest = _read_manifest(path)
+        _verify(path, manifest["files"])
+        reader = ArrayReader(path, manifest["files"])
+        data = Dataset(path, {"statistics": manifest["data"]["statistics"]}, reader)
+        entry = CATALOGUE.get(manifest["model"])
+        if entry is None:
+            raise RunError(f"{path} holds a model '{manifest['model']}', which this drpn does not know")
+        settings = type(entry.settings)(**manifest["settings"])
+        shape = shape_of(data)
+        if manifest["word_vector_size"]:
+            empty = np.zeros((shape.words, manifest["word_vector_size"]), dtype=np.float32)
+            shape = dataclasses.replace(shape, vectors=empty)
+        model = entry.model(settings, shape)
+        model.load_state_dict(_read_weights(path / WEIGHTS))
+        return cls(path, manifest, model.eval(), settings, data)
+
+
+def _read_manifest(path: Path) -> dict[str, Any]:
+    file = path / MANIFEST
+    if not file.is_file():
+        raise RunError(f"{path} is not a bundle: it has no {MANIFEST}; make one with: drpn train")
+    try:
+        document = read_sealed(file)
+    except ValueError as error:
+        raise RunError(f"{file} is not the manifest of a bundle; train again") from error
+    if document["format"] != FORMAT:
+        raise RunError(f"{path} has format {document['format']}, this drpn reads {FORMAT}; train again, or update drpn")
+    try:
+        return check_seal(document)
+    except BrokenSealError as error:
+        raise RunError(f"{file} has changed since it was written; train again") from error
+
+
+def _verify(path: Path, files: dict[str, str]) -> None:
+    for name, checksum in files.items():
+        if not (path / name).is_file():
+            raise RunError(f"{path / name} is missing; train again, or copy the bundle whole")
+        if sha256(path / name) != checksum:
+            raise RunError(f"{path / name} has changed since it was written; train again, or copy the bundle anew")
+
+
+def _read_weights(file: Path) -> dict[str, Tensor]:
+    try:
+        weights: dict[str, Tensor] = load_file(file)
+    except (SafetensorError, OSError) as error:
+        raise RunError(f"{file} holds no weights: {error}; train again") from error
+    return weights
+
+
+def inference_device() -> torch.device:
+    """A GPU where there is one."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")

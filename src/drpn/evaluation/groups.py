@@ -1,0 +1,41 @@
+"""The rows of a results table: a model's metrics on all impressions, on those of users with a profile, and without."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drpn.dataset.arrays import Array
+from drpn.evaluation.bootstrap import DRAWS, intervals
+from drpn.evaluation.metrics import METRICS, Metrics
+
+
+def masks(has_profile: Array) -> dict[str, NDArray[np.bool_]]:
+    """The impressions of each group, by whether their user has a profile."""
+    has_profile = np.asarray(has_profile, dtype=np.bool_)
+    return {"all": np.ones_like(has_profile), "with_profile": has_profile, "without_profile": ~has_profile}
+
+
+def rows(
+    model: str, metrics: Metrics, users: Array, has_profile: Array, rng: np.random.Generator, draws: int = DRAWS
+) -> list[dict[str, Any]]:
+    """A row for each group, ready for JSON: means, their intervals and how many impressions had a click and a skip.
+
+    A group without such an impression has None in place of numbers.
+    """
+    return [
+        {"model": model, "group": group} | _numbers(metrics[mask], users[mask], rng, draws)
+        for group, mask in masks(has_profile).items()
+    ]
+
+
+def _numbers(metrics: Metrics, users: Array, rng: np.random.Generator, draws: int) -> dict[str, Any]:
+    impressions = int(metrics.counted.sum())
+    if not impressions:
+        return {"impressions": 0, **dict.fromkeys([*METRICS, *(f"{name}_interval" for name in METRICS)])}
+    found = intervals(metrics.by_name(), users, rng, draws)
+    return {
+        "impressions": impressions,
+        **{name: each.mean for name, each in found.items()},
+        **{f"{name}_interval": [each.low, each.high] for name, each in found.items()},
+    }

@@ -1,0 +1,83 @@
+"""Files with the scores of every candidate: the MIND competition's format, and JSON lines."""
+
+import json
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Literal
+
+from drpn.dataset.arrays import Array
+from drpn.dataset.folder import Impressions
+from drpn.evaluation.metrics import check, ranks
+from drpn.output import whole_file, writing_to
+
+ScoresFormat = Literal["mind", "jsonl"]
+
+
+def write_scores(
+    target: Path,
+    scores_format: ScoresFormat,
+    impressions: Impressions,
+    scores: Array,
+    user_ids: Iterable[str],
+    news_ids: Iterable[str],
+) -> None:
+    """The scores of all candidates as a file, which is either whole or not there."""
+    if scores_format == "mind":
+        lines = mind_lines(impressions, scores)
+    else:
+        lines = json_lines(impressions, scores, user_ids, news_ids)
+    _write(target, lines)
+
+
+def mind_lines(impressions: Impressions, scores: Array) -> Iterator[str]:
+    """`impression_id [r1,r2,...]`: the rank of each candidate, 1 the best, in the order of the log.
+
+    The lines come in the order of the impression ids where all of these are numbers, as in MIND's own files.
+    """
+    rank = ranks(scores, impressions.offsets)
+    ids = list(impressions.ids)
+    for row in _order_of_lines(ids):
+        mine = rank[impressions.offsets[row] : impressions.offsets[row + 1]].tolist()
+        yield f"{ids[row]} [{','.join(map(str, mine))}]"
+
+
+def json_lines(
+    impressions: Impressions, scores: Array, user_ids: Iterable[str], news_ids: Iterable[str]
+) -> Iterator[str]:
+    """An object for each impression, in the order of the dataset; its candidates in the order of the log."""
+    check(scores, impressions.clicked, impressions.offsets)
+    users, news = list(user_ids), list(news_ids)
+    ends = pairwise(impressions.offsets.tolist())
+    for impression_id, user, (start, end) in zip(impressions.ids, impressions.users.tolist(), ends, strict=True):
+        line = {
+            "impression_id": impression_id,
+            "user_id": users[user],
+            "candidates": [news[row] for row in impressions.candidates[start:end].tolist()],
+            "labels": impressions.clicked[start:end].astype(int).tolist(),
+            "scores": scores[start:end].tolist(),
+        }
+        yield json.dumps(line, ensure_ascii=False)
+
+
+def _order_of_lines(ids: list[str]) -> list[int]:
+    rows = list(range(len(ids)))
+    if all(each.isascii() and each.isdecimal() for each in ids):
+        rows.sort(key=lambda row: int(ids[row]))
+    return rows
+
+
+def _write(target: Path, lines: Iterator[str]) -> None:
+    if target.exists() and not target.is_file():  # such as /dev/stdout, whose place no file should take
+        with writing_to(target):
+            _write_lines(target, lines)
+    else:
+        with writing_to(target):
+            target.parent.mkdir(parents=True, exist_ok=True)
+        with whole_file(target) as scratch:
+            _write_lines(scratch, lines)
+
+
+def _write_lines(file: Path, lines: Iterator[str]) -> None:
+    with file.open("w", encoding="utf-8") as stream:
+        stream.writelines(f"{line}\n" for line in lines)

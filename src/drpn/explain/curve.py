@@ -1,0 +1,25 @@
+"""The learning curve as a picture."""
+
+from pathlib import Path
+from typing import Any
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+
+def draw_curve(curve: list[dict[str, Any]], file: Path, *, title: str) -> None:
+    """Training loss and validation AUC over the passes."""
+    figure = Figure(figsize=(7, 3.2), dpi=120, layout="constrained")
+    FigureCanvasAgg(figure)
+    passes = [point["epoch"] for point in curve]
+    for place, (name, label, colour) in enumerate(
+        [("loss", "training loss", "#cf4a45"), ("validation_auc", "validation AUC", "#2da44e")], start=1
+    ):
+        axes = figure.add_subplot(1, 2, place)
+        axes.plot(passes, [point[name] for point in curve], marker="o", color=colour)
+        axes.set_xlabel("pass")
+        axes.set_title(label, fontsize=10)
+        axes.set_xticks(passes)
+        axes.grid(alpha=0.3)
+    figure.suptitle(title, fontsize=11)
+    figure.savefig(file)

@@ -1,0 +1,84 @@
+"""News as vectors: words of a title, and ids."""
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from drpn.layers.attention import GatedAggregate, MultiHeadAttention, or_else
+
+WORD_SPREAD = 0.1
+"""Standard deviation of word vectors that no file gave."""
+
+
+class WordVectors(nn.Module):
+    """Vectors of words, from a file where it knows them, trained further; projected where the file's size differs."""
+
+    def __init__(self, words: int, size: int, vectors: NDArray[np.float32] | None) -> None:
+        super().__init__()
+        width = size if vectors is None else vectors.shape[1]
+        table = torch.randn(words, width) * WORD_SPREAD
+        if vectors is not None:
+            known = torch.from_numpy(np.array(vectors))
+            table = torch.where(known.any(-1, keepdim=True), known, table)
+        table[0] = 0
+        self.table = nn.Embedding(words, width, padding_idx=0)
+        self.table.weight.data.copy_(table)
+        self.project = nn.Identity() if width == size else nn.Linear(width, size, bias=False)
+
+    def forward(self, words: Int[Tensor, "U W"]) -> Float[Tensor, "U W D"]:
+        """The vector of each word."""
+        vectors: Tensor = self.project(self.table(words))
+        return vectors
+
+
+class TitleEncoder(nn.Module):
+    """LN(T + MH(T, T, T)), then Aggregate: the words of a title as one vector (section 4.2)."""
+
+    def __init__(
+        self, words: int, size: int, heads: int, hidden: int, dropout: float, vectors: NDArray[np.float32] | None
+    ) -> None:
+        super().__init__()
+        self.words = WordVectors(words, size, vectors)
+        self.attention = MultiHeadAttention(size, heads)
+        self.norm = nn.LayerNorm(size)
+        self.aggregate = GatedAggregate(size, hidden)
+        self.dropout = nn.Dropout(dropout)
+        self.untitled = nn.Parameter(torch.zeros(size))
+
+    def forward(self, words: Int[Tensor, "U W"]) -> Float[Tensor, "U D"]:
+        """The vector of each title; a learned one where there is no word."""
+        mask = words != 0  # (U W)
+        title = self.dropout(self.words(words))  # (U W D)
+        context = self.dropout(self.attention(self.attention.project(title), mask))
+        vector = self.aggregate(self.norm(title + context), mask).vector
+        return or_else(vector, mask.any(-1), self.untitled)
+
+
+class IdVectors(nn.Module):
+    """E_O: a vector for each news seen in training, and one learned vector for all that were not.
+
+    Departs from the paper: news that training never saw share the "unknown" vector, which is trained by giving it, at
+    every step, to a share of the others.
+    """
+
+    def __init__(self, news: int, size: int, dropped: float) -> None:
+        super().__init__()
+        self.table = nn.Embedding(news, size, padding_idx=0)
+        nn.init.normal_(self.table.weight, std=WORD_SPREAD)
+        with torch.no_grad():
+            self.table.weight[0] = 0
+        self.unknown = nn.Parameter(torch.zeros(size))
+        self.dropped = dropped
+
+    def forward(self, rows: Int[Tensor, "U"], seen: Bool[Tensor, "U"]) -> Float[Tensor, "U D"]:
+        """The vector of each news."""
+        if self.training and self.dropped:
+            seen = seen & (torch.rand(rows.shape, device=rows.device) >= self.dropped)
+        return or_else(self.table(rows), seen, self.unknown)
+
+    def of_neighbours(self, rows: Int[Tensor, "U K"]) -> Float[Tensor, "U K D"]:
+        """The vectors of graph neighbours, which training saw, all of them."""
+        vectors: Tensor = self.table(rows)
+        return vectors

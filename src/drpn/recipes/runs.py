@@ -1,0 +1,100 @@
+"""The folder of one training: what was asked for, how it went, and the bundle that came of it."""
+
+import dataclasses
+import json
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import drpn
+from drpn.bundle.files import Bundle
+from drpn.dataset.folder import Dataset
+from drpn.errors import RunError
+from drpn.output import whole_file, writing_to
+
+FORMAT = 1
+RUN, BUNDLE, CURVE_PICTURE = "run.json", "bundle", "curve.png"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A training's folder and what was asked for."""
+
+    path: Path
+    facts: dict[str, Any]
+
+    @classmethod
+    def start(cls, path: Path, facts: dict[str, Any], *, resume: bool) -> "Run":
+        """A new run, or with `resume` the one that is there, if the same was asked for."""
+        file = path / RUN
+        facts = {"format": FORMAT, **facts}
+        if file.exists():
+            if not resume:
+                raise RunError(f"{path} is a run already; pass --resume to take it up, or choose another folder")
+            known = _read(file)
+            for name in ("model", "settings", "dataset_files"):
+                if known.get(name) != facts[name]:
+                    raise RunError(f"{path} was started with another {name.replace('_', ' ')}; choose another folder")
+            return cls(path, known)
+        if path.exists() and any(path.iterdir()):
+            raise RunError(f"{path} holds other files; choose another folder")
+        with writing_to(path):
+            path.mkdir(parents=True, exist_ok=True)
+            with whole_file(file) as scratch:
+                scratch.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+        return cls(path, facts)
+
+    @classmethod
+    def open(cls, path: Path) -> "Run":
+        """The run at `path`."""
+        if not (path / RUN).is_file():
+            raise RunError(f"{path} is not a run: it has no {RUN}; make one with: drpn train FOLDER --out {path}")
+        return cls(path, _read(path / RUN))
+
+    def bundle(self) -> Bundle:
+        """What the training gave."""
+        if not (self.path / BUNDLE).exists():
+            raise RunError(f"{self.path} has not been trained to its end; take it up with: drpn train … --resume")
+        return Bundle.open(self.path / BUNDLE)
+
+    def dataset(self) -> Dataset:
+        """The dataset folder it was trained on, which must not have changed."""
+        dataset = Dataset.open(Path(self.facts["dataset"]))
+        if dataset.manifest["files"] != self.facts["dataset_files"]:
+            raise RunError(f"{self.facts['dataset']} is not the dataset that {self.path} was trained on; train again")
+        return dataset
+
+
+def facts_of(dataset: Dataset, model: str, settings: Any, training: Any) -> dict[str, Any]:
+    """What a run is about."""
+    return {
+        "drpn": drpn.__version__,
+        "commit": commit(),
+        "model": model,
+        "settings": {"model": dataclasses.asdict(settings), "training": dataclasses.asdict(training)},
+        "dataset": str(dataset.path.absolute()),
+        "dataset_files": dataset.manifest["files"],
+    }
+
+
+def commit() -> str | None:
+    """The commit of this source, where it is a checkout."""
+    here = Path(drpn.__file__).parent
+    try:
+        found = subprocess.run(["git", "-C", here, "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
+    except OSError:
+        return None
+    return found.stdout.strip() or None
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        facts = json.loads(file.read_text(encoding="utf-8"))
+        version = facts["format"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise RunError(f"{file} is not the description of a run; train again") from error
+    if version != FORMAT:
+        raise RunError(f"{file.parent} has format {version}, this drpn reads {FORMAT}; train again, or update drpn")
+    checked: dict[str, Any] = facts
+    return checked

@@ -1,0 +1,79 @@
+"""A dataset folder becomes a trained model."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from drpn.batches.samples import Clicks, Sampler
+from drpn.batches.tables import Tables
+from drpn.bundle.files import shape_of, write_bundle
+from drpn.dataset.folder import Dataset
+from drpn.evaluation.metrics import measure
+from drpn.evaluation.scoring import score_impressions
+from drpn.models.base import ClickModel
+from drpn.progress import Progress, Silent
+from drpn.recipes.runs import BUNDLE, CURVE_PICTURE, Run, facts_of
+from drpn.recipes.settings import entry
+from drpn.training.devices import choose_device, naming_what_to_lower
+from drpn.training.loop import Loop, Trained
+from drpn.training.settings import TrainingSettings
+
+
+def train(
+    folder: Path,
+    out: Path,
+    *,
+    model: str = "drpn",
+    settings: Any = None,
+    training: TrainingSettings | None = None,
+    resume: bool = False,
+    progress: Progress | None = None,
+) -> Run:
+    """Train a model of the catalogue on a dataset folder; the run folder gets its curve and its bundle."""
+    progress, training = progress or Silent(), training or TrainingSettings()
+    chosen = entry(model)
+    settings = settings or chosen.settings
+    dataset = Dataset.open(folder)
+    run = Run.start(out, facts_of(dataset, model, settings, training), resume=resume)
+    if resume and (out / BUNDLE).exists():
+        progress.note(f"{out} is trained to its end already")
+        return run
+    device = choose_device(training)
+    with naming_what_to_lower("training.batch", training.batch):
+        torch.manual_seed(training.seed)
+        network = chosen.model(settings, shape_of(dataset)).to(device)
+        tables = Tables.of(dataset, device)
+        clicks = Clicks.of(dataset.impressions("train"), device)
+        sampler = Sampler(clicks, tables, training.batch, training.negatives, training.seed)
+        progress.note(f"{model} with {_count(network):,} parameters on {len(clicks):,} clicks, {device.type}")
+        loop = Loop(network, tables, sampler, training, out, progress)
+        trained = loop.run(lambda one: validation_auc(one, tables, dataset), resume=resume)
+    _draw_curve(trained, out / CURVE_PICTURE, title=f"{model} on {dataset.path.name}")
+    facts = {
+        "metrics": {"validation_auc": round(trained.best_auc, 6), "best_epoch": trained.best_epoch + 1},
+        "training": dataclasses.asdict(training) | {"clicks": len(clicks), "seconds": round(trained.seconds, 1)},
+        "commit": run.facts["commit"],
+    }
+    write_bundle(out / BUNDLE, network, name=model, settings=settings, dataset=dataset, facts=facts)
+    return run
+
+
+def validation_auc(model: ClickModel, tables: Tables, dataset: Dataset) -> float:
+    """The mean AUC over the validation impressions."""
+    impressions = dataset.impressions("validation")
+    scores = score_impressions(model, tables, impressions, Silent())
+    return measure(scores, impressions.clicked, impressions.offsets).mean()["auc"]
+
+
+def _draw_curve(trained: Trained, file: Path, *, title: str) -> None:
+    try:
+        from drpn.explain.curve import draw_curve
+    except ImportError:  # a machine that only trains may have no matplotlib
+        return
+    draw_curve(trained.curve, file, title=title)
+
+
+def _count(model: ClickModel) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())

@@ -1,0 +1,82 @@
+"""A training as one safetensors file: weights, optimiser, randomness and progress. No pickle."""
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from drpn.errors import RunError
+from drpn.output import whole_file
+
+FORMAT = 1
+
+
+@dataclass
+class Progress:
+    """How far a training has come."""
+
+    epoch: int = 0
+    step: int = 0
+    """Steps of this pass that are done."""
+    best_auc: float = -1.0
+    best_epoch: int = -1
+    seconds: float = 0.0
+    finished: bool = False
+    losses: list[float] = field(default_factory=list)
+    """Sum of the losses of this pass, and their number."""
+
+
+def save_checkpoint(
+    file: Path, model: nn.Module, optimiser: torch.optim.Optimizer, progress: Progress, best: dict[str, Tensor]
+) -> None:
+    """Write the file, whole or not at all."""
+    state = optimiser.state_dict()
+    tensors = {f"model/{name}": value for name, value in model.state_dict().items()}
+    tensors |= {f"best/{name}": value for name, value in best.items()}
+    for index, slots in state["state"].items():
+        tensors |= {f"optimiser/{index}/{name}": torch.as_tensor(value) for name, value in slots.items()}
+    tensors["random/cpu"] = torch.get_rng_state()
+    if torch.cuda.is_available():
+        tensors["random/cuda"] = torch.cuda.get_rng_state()
+    facts = {"format": FORMAT, "progress": asdict(progress), "groups": state["param_groups"]}
+    copies = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
+    with whole_file(file) as scratch:
+        save_file(copies, scratch, metadata={"drpn": json.dumps(facts)})
+
+
+def load_checkpoint(
+    file: Path, model: nn.Module, optimiser: torch.optim.Optimizer
+) -> tuple[Progress, dict[str, Tensor]]:
+    """Put model, optimiser and randomness back; gives the progress and the best weights so far."""
+    facts, tensors = _read(file)
+    model.load_state_dict(_under(tensors, "model/"))
+    slots: dict[int, dict[str, Tensor]] = {}
+    for name, value in _under(tensors, "optimiser/").items():
+        index, slot = name.split("/")
+        slots.setdefault(int(index), {})[slot] = value
+    optimiser.load_state_dict({"state": slots, "param_groups": facts["groups"]})
+    torch.set_rng_state(tensors["random/cpu"])
+    if "random/cuda" in tensors and torch.cuda.is_available():
+        torch.cuda.set_rng_state(tensors["random/cuda"])
+    return Progress(**facts["progress"]), _under(tensors, "best/")
+
+
+def _read(file: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    try:
+        with safe_open(file, framework="pt") as stream:
+            facts = json.loads(stream.metadata()["drpn"])
+            tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118 (not a dict)
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
+        raise RunError(f"{file} is not a whole checkpoint; remove it and train again") from error
+    if facts["format"] != FORMAT:
+        raise RunError(f"{file} has format {facts['format']}, this drpn reads format {FORMAT}; train again")
+    return facts, tensors
+
+
+def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}

@@ -1,0 +1,39 @@
+"""Where to compute, and how exactly."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+
+import torch
+
+from drpn.errors import MemoryShortError, SettingsError
+from drpn.training.settings import TrainingSettings
+
+
+def choose_device(settings: TrainingSettings) -> torch.device:
+    """The device of the settings; auto takes a GPU where there is one."""
+    if settings.device == "cuda" and not torch.cuda.is_available():
+        raise SettingsError("training.device is 'cuda', but there is no GPU here; choose 'cpu' or 'auto'")
+    if settings.device == "cpu" or not torch.cuda.is_available():
+        return torch.device("cpu")
+    return torch.device("cuda")
+
+
+def precision(settings: TrainingSettings, device: torch.device) -> AbstractContextManager[object]:
+    """bf16 matrix products where they are asked for; weights stay in fp32."""
+    wanted = settings.precision
+    if wanted == "bf16" or (wanted == "auto" and device.type == "cuda"):
+        return torch.autocast(device.type, dtype=torch.bfloat16)
+    return nullcontext()
+
+
+@contextmanager
+def naming_what_to_lower(setting: str, value: object) -> Iterator[None]:
+    """Out of memory becomes one line that names the setting to lower."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise MemoryShortError(f"the GPU is out of memory; lower {setting}, which is {value}") from error
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "can't allocate memory" not in str(error):
+            raise
+        raise MemoryShortError(f"out of memory; lower {setting}, which is {value}") from error

@@ -1,0 +1,131 @@
+"""The one loop that trains every model."""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from drpn.batches.batch import distinct
+from drpn.batches.samples import Sampler
+from drpn.batches.tables import Tables
+from drpn.models.base import ClickModel
+from drpn.progress import Progress as Reporter
+from drpn.training.checkpoint import Progress, load_checkpoint, save_checkpoint
+from drpn.training.devices import precision
+from drpn.training.loss import click_loss
+from drpn.training.settings import TrainingSettings
+from drpn.training.stopping import Stopped, between_steps
+
+CHECKPOINT, CURVE = "checkpoint.safetensors", "curve.jsonl"
+
+Validate = Callable[[ClickModel], float]
+"""The validation AUC of a model."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """How a training ended; the model holds the weights of its best pass."""
+
+    best_auc: float
+    best_epoch: int
+    seconds: float
+    curve: list[dict[str, Any]]
+
+
+@dataclass
+class Loop:
+    """One training, which can be stopped at any step and taken up again."""
+
+    model: ClickModel
+    tables: Tables
+    sampler: Sampler
+    settings: TrainingSettings
+    folder: Path
+    reporter: Reporter
+
+    def run(self, validate: Validate, *, resume: bool) -> Trained:
+        """Train until the passes or the patience are used up; leaves the best weights in the model."""
+        optimiser = torch.optim.Adam(self.model.parameters(), lr=self.settings.rate)
+        progress, best = Progress(), dict[str, Tensor]()
+        if resume and (self.folder / CHECKPOINT).exists():
+            progress, best = load_checkpoint(self.folder / CHECKPOINT, self.model, optimiser)
+            self.reporter.note(f"taken up in pass {progress.epoch + 1} at step {progress.step} of {len(self.sampler)}")
+        curve = _read_curve(self.folder / CURVE, progress.epoch)
+        while not progress.finished:
+            self._one_pass(optimiser, progress, best)
+            auc = validate(self.model)
+            curve.append(self._point(progress, auc))
+            if auc > progress.best_auc:
+                progress.best_auc, progress.best_epoch = auc, progress.epoch
+                best = {name: value.detach().cpu().clone() for name, value in self.model.state_dict().items()}
+            progress.epoch, progress.step, progress.losses = progress.epoch + 1, 0, []
+            stale = progress.epoch - 1 - progress.best_epoch
+            progress.finished = progress.epoch >= self.settings.epochs or stale >= self.settings.patience
+            _write_curve(self.folder / CURVE, curve)
+            save_checkpoint(self.folder / CHECKPOINT, self.model, optimiser, progress, best)
+            self._note(curve[-1])
+        self.model.load_state_dict(best)
+        return Trained(progress.best_auc, progress.best_epoch, progress.seconds, curve)
+
+    def _one_pass(self, optimiser: torch.optim.Optimizer, progress: Progress, best: dict[str, Tensor]) -> None:
+        total, losses = len(self.sampler), progress.losses or [0.0, 0.0]
+        title = f"pass {progress.epoch + 1} of {self.settings.epochs}"
+        with self.reporter.stage(title, len(self.sampler.clicks)) as advance:
+            advance(progress.step * self.settings.batch)
+            saved = start = time.monotonic()
+            self.model.train()
+            with between_steps() as asked_to_stop:
+                for batch in self.sampler.batches(progress.epoch, progress.step):
+                    losses[0] += self._step(optimiser, batch)
+                    losses[1] += 1
+                    progress.step, progress.losses = progress.step + 1, losses
+                    advance(len(batch))
+                    due = time.monotonic() - saved > self.settings.save_seconds and progress.step < total
+                    if due or asked_to_stop():
+                        progress.seconds += time.monotonic() - start
+                        save_checkpoint(self.folder / CHECKPOINT, self.model, optimiser, progress, best)
+                        saved = start = time.monotonic()
+                    if asked_to_stop():
+                        raise Stopped(f"stopped in pass {progress.epoch + 1} at step {progress.step} of {total}")
+            progress.seconds += time.monotonic() - start
+
+    def _step(self, optimiser: torch.optim.Optimizer, batch: Any) -> float:
+        news, local = distinct(batch)
+        with precision(self.settings, news.device):
+            scores = self.model.score(self.model.encode_news(self.tables.news[news]), local)
+        loss = click_loss(scores, local.candidate_mask)
+        optimiser.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+        return float(loss.detach())
+
+    def _point(self, progress: Progress, auc: float) -> dict[str, Any]:
+        loss = progress.losses[0] / max(progress.losses[1], 1.0)
+        return {
+            "epoch": progress.epoch + 1,
+            "loss": round(loss, 6),
+            "validation_auc": round(auc, 6),
+            "seconds": round(progress.seconds, 2),
+        }
+
+    def _note(self, point: dict[str, Any]) -> None:
+        rate = point["epoch"] * len(self.sampler.clicks) / max(point["seconds"], 1e-9)
+        self.reporter.note(
+            f"  loss {point['loss']:.4f}, validation AUC {point['validation_auc']:.4f}, {rate:,.0f} samples/s"
+        )
+
+
+def _read_curve(file: Path, epochs: int) -> list[dict[str, Any]]:
+    if not file.exists():
+        return []
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    return lines[:epochs]
+
+
+def _write_curve(file: Path, curve: list[dict[str, Any]]) -> None:
+    file.write_text("".join(json.dumps(point) + "\n" for point in curve))

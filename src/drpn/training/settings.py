@@ -1,0 +1,35 @@
+"""What may be chosen about training."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingSettings:
+    """How a model is trained; the defaults are those of the paper and of its authors' code."""
+
+    epochs: int = 5
+    """Passes over the clicks, at most."""
+    batch: int = 128
+    """Samples of a step; a sample is one click with its negatives."""
+    rate: float = 1e-3
+    """Learning rate of Adam."""
+    negatives: int = 4
+    """l_k: skipped news drawn for each click from its own impression."""
+    patience: int = 2
+    """Stop after so many passes without a better validation AUC."""
+    seed: int = 0
+    """Same seed and settings, same weights (on CPU)."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """auto: a GPU where there is one."""
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    """auto: bf16 on a GPU, fp32 on a CPU."""
+    save_seconds: float = 60.0
+    """A checkpoint at least this often, and after every pass."""
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch", "negatives", "patience"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it takes 1 or more")
+        if not self.rate > 0:
+            raise ValueError(f"rate is {self.rate}; it takes a number above 0")

@@ -1,0 +1,315 @@
+"""DRPN, part by part and whole, computes what loops over the paper's equations compute."""
+
+from dataclasses import replace
+from functools import cache
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from drpn.batches.batch import Batch, NewsRows
+from drpn.layers.attention import GatedAggregate, MultiHeadAttention, attend, masked_softmax
+from drpn.layers.news import TitleEncoder
+from drpn.models.base import DataShape
+from drpn.models.catalogue import CATALOGUE
+from drpn.models.drpn import ContentAggregator, DenoisingAggregator, Drpn, GraphNetwork, Similarity
+from reference import drpn_loops as loops
+from reference.drpn_loops import VARIANTS, Encoded, Heads, News, Viewed, Weights
+
+Module = TypeVar("Module", bound=nn.Module)
+
+SIZE, HIDDEN, WORDS, ROWS = 6, 4, 12, 15
+HEADS = Heads(attention=2, graph=2)
+
+NEWS = {
+    "derby": News(words=[3, 5, 7, 4], row=1, neighbours=[2, 3, 4]),
+    "cup": News(words=[3, 8, 6], row=2, neighbours=[1, 5]),
+    "storm": News(words=[9, 2, 10, 2], row=3, neighbours=[1]),
+    "bonds": News(words=[11], row=4, neighbours=[6, 1, 2, 12]),
+    "vote": News(words=[4, 6, 1, 5, 3], row=5, neighbours=[2, 4]),
+    "opera": News(words=[5, 10], row=6, neighbours=[4, 5, 3, 1]),
+    "untitled": News(words=[], row=7, neighbours=[1, 6]),
+    "lonely": News(words=[8, 2, 1], row=8, neighbours=[]),
+    "bare": News(words=[], row=9, neighbours=[]),
+    "unseen": News(words=[7, 9, 3], row=10, neighbours=[], seen=False),
+    "unseen with neighbours": News(words=[6, 4], row=11, neighbours=[3, 12], seen=False),
+    "neighbour of others, unseen": News(words=[10, 3], row=12, neighbours=[4], seen=False),
+    "later than the dataset": News(words=[2, 6, 5], row=0, neighbours=[], seen=False),
+}
+POSITION = {name: position for position, name in enumerate(NEWS, start=1)}
+CANDIDATES = ["derby", "opera", "untitled", "lonely", "unseen with neighbours", "later than the dataset"]
+
+
+class User(NamedTuple):
+    """What a user clicked and skipped."""
+
+    clicked: list[str]
+    skipped: list[str]
+
+
+USERS = {
+    "ordinary": User(["derby", "cup", "storm"], ["bonds", "vote", "opera", "lonely"]),
+    "one click": User(["cup"], ["storm", "bonds", "vote"]),
+    "one click, one skip": User(["opera"], ["vote"]),
+    "no clicks": User([], ["derby", "storm", "opera"]),
+    "no skips": User(["bonds", "vote", "cup"], []),
+    "one click, no skips": User(["storm"], []),
+    "neither": User([], []),
+    "titles without words": User(["untitled", "derby", "bare"], ["bare", "cup", "untitled"]),
+    "news without neighbours": User(["lonely", "bare", "cup"], ["lonely", "vote"]),
+    "news not seen in training": User(
+        ["unseen", "later than the dataset", "derby"],
+        ["unseen with neighbours", "neighbour of others, unseen", "storm"],
+    ),
+    "duplicates": User(["cup", "derby", "cup", "cup"], ["storm", "derby", "storm"]),
+}
+
+
+def close(found: Tensor, expected: Any) -> None:
+    torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-9)
+
+
+def randomise(module: Module, seed: int) -> Module:
+    """All weights random, padding and those that start at zero too; every other gamma is negative."""
+    random = torch.Generator().manual_seed(seed)
+    module.double().eval()
+    sign = 1
+    with torch.no_grad():
+        for name, parameter in module.named_parameters():
+            parameter.normal_(std=0.7, generator=random)
+            if name.endswith("gamma"):
+                parameter.copy_(parameter.abs() * sign)
+                sign = -sign
+    return module
+
+
+def weights_of(module: nn.Module) -> Weights:
+    return {name: tensor.tolist() for name, tensor in module.state_dict().items()}
+
+
+def vectors(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, SIZE, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def spread(count: int) -> tuple[Tensor, Tensor]:
+    """Vectors of a sequence between two paddings that are not zero, and its mask; padding alone where it is empty."""
+    mask = torch.tensor([False] + [True] * count + [False])
+    return vectors(count + 2, seed=count), mask
+
+
+def one(projected: Any) -> Any:
+    """What a sequence of news brings, as a batch of that one sequence."""
+    if isinstance(projected, tuple):
+        return type(projected)(*map(one, projected))
+    return projected if projected is None else projected[None]
+
+
+def test_attention() -> None:
+    query, key, value = vectors(3, seed=1), vectors(4, seed=2), vectors(4, seed=3)
+    mask = torch.tensor([True, False, True, True])
+    found = attend(query[None], key[None], value[None], mask[None, None])[0]
+    close(found, [loops.attn(q, key[mask].tolist(), value[mask].tolist()) for q in query.tolist()])
+
+
+def test_softmax_over_what_is_there() -> None:
+    logits, mask = torch.tensor([3.0, -1.0, 0.5, 2.0], dtype=torch.float64), torch.tensor([False, True, True, False])
+    close(masked_softmax(logits, mask), [0, *loops.softmax([-1.0, 0.5]), 0])
+
+
+@pytest.mark.parametrize("count", [1, 4])
+@pytest.mark.parametrize("heads", [1, 2, 3])
+def test_multi_head_attention(heads: int, count: int) -> None:
+    attention = randomise(MultiHeadAttention(SIZE, heads), seed=1)
+    items, mask = spread(count)
+    found = attention(one(attention.project(items)), mask[None])[0]
+    close(found[mask], loops.multi_head(weights_of(attention), items[mask].tolist(), heads))
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_gated_aggregation(count: int) -> None:
+    aggregate = randomise(GatedAggregate(SIZE, HIDDEN), seed=2)
+    items, mask = spread(count)
+    found = aggregate(items[None], mask[None])
+    expected = loops.aggregate(weights_of(aggregate), items[mask].tolist())
+    close(found.vector[0], expected.vector)
+    close(found.weight[0], [0, *expected.weights, 0])
+
+
+@pytest.mark.parametrize("width", [SIZE, 4], ids=["word vectors of the model's size", "word vectors of another size"])
+def test_titles(width: int) -> None:
+    pretrained = np.ones((WORDS, width), dtype=np.float32)
+    encoder = randomise(TitleEncoder(WORDS, SIZE, HEADS.attention, HIDDEN, 0.2, pretrained), seed=3)
+    titles = [[3, 5, 7, 4], [2, 0, 0, 0], [0, 6, 0, 6], [0, 0, 0, 0], [0, 9, 1, 8]]
+    words = [[word for word in title if word] for title in titles]
+    expected = [loops.encode_title(weights_of(encoder), title, HEADS.attention) for title in words]
+    close(encoder(torch.tensor(titles)), expected)
+
+
+@pytest.mark.parametrize("count", [0, 1, 4])
+@pytest.mark.parametrize("heads", [HEADS.attention, None], ids=["with self-attention", "without"])
+def test_content_based_aggregator(heads: int | None, count: int) -> None:
+    aggregator = randomise(ContentAggregator(SIZE, HEADS.attention, HIDDEN, self_attention=heads is not None), seed=4)
+    news, mask = spread(count)
+    found = aggregator(news[None], one(aggregator.project(news)), mask[None])
+    expected = loops.content_aggregator(weights_of(aggregator), news[mask].tolist(), heads)
+    close(found.vector[0], expected.vector)
+    close(found.weight[0], [0, *expected.weights, 0])
+
+
+def test_similarity() -> None:
+    similarity = randomise(Similarity(SIZE), seed=5)
+    own, read = vectors(3, seed=1), vectors(3, seed=2)
+    found = similarity(similarity.own(own)[None], similarity.read(read)[None])[0]
+    weights = weights_of(similarity)
+    close(found, [loops.similarity(weights, a, b) for a, b in zip(own.tolist(), read.tolist(), strict=True)])
+
+
+@pytest.mark.parametrize("opposites", [0, 1, 3, None], ids=lambda count: f"opposite {count}")
+@pytest.mark.parametrize("count", [0, 1, 2, 4], ids=lambda count: f"own {count}")
+@pytest.mark.parametrize("gamma", [0.8, -0.8], ids=lambda gamma: f"gamma {gamma}")
+def test_denoising_aggregator(gamma: float, count: int, opposites: int | None) -> None:
+    aggregator = randomise(DenoisingAggregator(SIZE, opposite=opposites is not None), seed=6)
+    news, mask = spread(count)
+    others, others_mask = spread(opposites or 0)
+    if opposites is None:
+        projected, expected_others = None, None
+    else:
+        nn.init.constant_(aggregator.gamma, gamma)
+        projected, expected_others = one(aggregator.project_opposite(others)), others[others_mask].tolist()
+    found = aggregator(news[None], one(aggregator.project(news)), mask[None], projected, others_mask[None])
+    expected = loops.denoising_aggregator(weights_of(aggregator), news[mask].tolist(), expected_others)
+    close(found.vector[0], expected.vector)
+    close(found.weight[0], [0, *expected.weights, 0])
+
+
+@pytest.mark.parametrize("heads", [1, 2, 3])
+def test_graph_network(heads: int) -> None:
+    graph = randomise(GraphNetwork(SIZE, heads), seed=7)
+    own, others = vectors(4, seed=1), vectors(4, 3, seed=2)
+    mask = torch.tensor([[True, True, True], [True, False, True], [False, True, False], [False, False, False]])
+    weights = weights_of(graph)
+    nodes = [(own[i].tolist(), others[i][mask[i]].tolist()) for i in range(4)]
+    expected = [loops.read_neighbours(weights, news, around, heads) for news, around in nodes if around]
+    close(graph.read_neighbours(own, others, mask)[:3], expected)
+    close(graph(own, others, mask), [loops.graph_network(weights, news, around, heads) for news, around in nodes])
+
+
+class Case(NamedTuple):
+    """A variant with random weights, and what the loops make of the same weights."""
+
+    model: Drpn
+    weights: Weights
+    encoded: dict[str, Encoded]
+
+
+@cache
+def case(name: str, seed: int) -> Case:
+    entry = CATALOGUE[name]
+    settings = replace(
+        entry.settings, size=SIZE, hidden=HIDDEN, heads=HEADS.attention, graph_heads=HEADS.graph, dropout=0.2
+    )
+    shape = DataShape(news=ROWS, words=WORDS, users=3, categories=2, subcategories=2)
+    model = randomise(entry.model(settings, shape), seed)
+    weights = weights_of(model)
+    return Case(model, weights, {key: loops.encode(weights, news, VARIANTS[name], HEADS) for key, news in NEWS.items()})
+
+
+def padded(lists: list[list[int]], *, at_the_end: bool) -> Tensor:
+    width = max(map(len, lists)) + 1
+    return torch.tensor(
+        [[*row, *[0] * (width - len(row))] if at_the_end else [*[0] * (width - len(row)), *row] for row in lists]
+    )
+
+
+def news_rows() -> NewsRows:
+    """All news after the padding, which is given a title and neighbours that nobody may read."""
+    padding = News(words=[1, 2], row=0, neighbours=[1, 2], seen=True)
+    news = [padding, *NEWS.values()]
+    nothing = torch.zeros(len(news), dtype=torch.long)
+    return NewsRows(
+        rows=torch.tensor([each.row for each in news]),
+        words=padded([each.words for each in news], at_the_end=True),
+        neighbours=padded([each.neighbours for each in news], at_the_end=False),
+        category=nothing,
+        subcategory=nothing,
+        seen=torch.tensor([each.seen for each in news]),
+    )
+
+
+def batch_of(users: list[User]) -> Batch:
+    """The users, each with all candidates."""
+    clicked, skipped = ([[POSITION[name] for name in user[side]] for user in users] for side in (0, 1))
+    return Batch(
+        users=torch.ones(len(users), dtype=torch.long),
+        clicked=padded(clicked, at_the_end=False),
+        skipped=padded(skipped, at_the_end=True),
+        candidates=torch.tensor([[POSITION[name] for name in CANDIDATES]] * len(users)),
+    )
+
+
+def profile(case: Case, user: User) -> dict[str, list[Encoded]]:
+    return {side: [case.encoded[name] for name in getattr(user, side)] for side in ("clicked", "skipped")}
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_news(name: str) -> None:
+    model, _, encoded = case(name, seed=1)
+    found = model.encode_news(news_rows())
+    close(found.title[1:], [news.title for news in encoded.values()])
+    if VARIANTS[name].graph:
+        close(found.id[1:], [news.id for news in encoded.values()])
+        close(found.graph[1:], [news.graph for news in encoded.values()])
+    else:
+        assert found.id is None
+        assert found.graph is None
+
+
+def expected_views(name: str, case: Case, user: User) -> list[dict[str, Viewed]]:
+    """What the loops read in a user, for each candidate."""
+    return [
+        loops.views(case.weights, profile(case, user), case.encoded[candidate], VARIANTS[name], HEADS)
+        for candidate in CANDIDATES
+    ]
+
+
+@pytest.mark.parametrize("user", USERS)
+@pytest.mark.parametrize("name", VARIANTS)
+def test_interests_and_their_fusion(name: str, user: str) -> None:
+    drawn = case(name, seed=2)
+    batch = batch_of([USERS[user]])
+    found = drawn.model.views(drawn.model.encode_news(news_rows()), batch)
+    expected = expected_views(name, drawn, USERS[user])
+    assert found.keys() == expected[0].keys()
+    for view in found:
+        of_candidates = [views[view] for views in expected]
+        interests = of_candidates[0].interests  # they do not depend on the candidate
+        close(found[view].interests.vectors[0], [interest.vector for interest in interests.values()])
+        assert found[view].interests.weights.keys() == interests.keys()
+        for interest, weights in found[view].interests.weights.items():
+            mask = batch.clicked_mask if interest.startswith("clicked") else batch.skipped_mask
+            close(weights[mask], interests[interest].weights)
+            assert not weights[~mask].any()
+        close(found[view].beta[0], [of_candidate.beta for of_candidate in of_candidates])
+        # u is not kept: the model multiplies each interest by the candidate before it adds them up
+        close(found[view].score[0], [of_candidate.score for of_candidate in of_candidates])
+
+
+@pytest.mark.parametrize("seed", [3, 4])
+@pytest.mark.parametrize("name", VARIANTS)
+def test_scores(name: str, seed: int) -> None:
+    model, weights, encoded = drawn = case(name, seed)
+    found = model.score(model.encode_news(news_rows()), batch_of(list(USERS.values())))
+    expected = [
+        [
+            loops.score(weights, profile(drawn, user), encoded[candidate], VARIANTS[name], HEADS)
+            for candidate in CANDIDATES
+        ]
+        for user in USERS.values()
+    ]
+    close(found, expected)
+
+
+def test_every_variant_of_the_paper_is_in_the_catalogue() -> None:
+    assert {name for name in CATALOGUE if name.startswith("drpn")} == set(VARIANTS)
