@@ -7,6 +7,8 @@ DrpnError
 ├── FolderError           a dataset folder that is missing, broken or of another format
 ├── RunError              a run or bundle that is missing, broken or of another format
 ├── ScoreError            scores that cannot be measured
+├── TrainingError         a training that cannot begin or go on
+├── ExplainError          a model or a user that cannot be explained
 ├── MemoryShortError      not enough memory for the settings
 └── OutputError           results that cannot be written where they were asked for
 
@@ -41,6 +43,14 @@ class RunError(DrpnError):
 
 class ScoreError(DrpnError):
     """Scores that cannot be measured."""
+
+
+class ExplainError(DrpnError):
+    """A model or a user that cannot be explained."""
+
+
+class TrainingError(DrpnError):
+    """A training that cannot begin or go on."""
 
 
 class MemoryShortError(DrpnError):

@@ -44,6 +44,7 @@ def whole_file(target: Path) -> Iterator[Path]:
     try:
         with writing_to(target):
             yield scratch
+            scratch.chmod(0o666 & ~_umask())  # safetensors makes its files private
             scratch.replace(target)
     finally:
         scratch.unlink(missing_ok=True)
@@ -77,6 +78,7 @@ def _is_empty_folder(path: Path) -> bool:
 
 
 def _inside(path: Path, folder: Path) -> bool:
+    path, folder = path.absolute(), folder.absolute()
     return folder in [path, *path.absolute().parents] or path in folder.parents
 
 

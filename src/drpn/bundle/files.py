@@ -25,7 +25,7 @@ from drpn.dataset.sealed import BrokenSealError, check_seal, read_sealed, write_
 from drpn.errors import RunError
 from drpn.models.base import ClickModel, DataShape
 from drpn.models.catalogue import CATALOGUE
-from drpn.output import new_folder
+from drpn.output import new_folder, whole_file
 
 FORMAT = 1
 MANIFEST, WEIGHTS, CARD = "manifest.json", "model.safetensors", "README.md"
@@ -53,11 +53,12 @@ def write_bundle(
     """Write the bundle of a model trained on a dataset; `facts` (metrics, training, commit) go into its manifest."""
     with new_folder(folder, replace=True) as scratch:
         weights = {key: value.detach().cpu().contiguous() for key, value in model.state_dict().items()}
-        save_file(weights, scratch / WEIGHTS)
-        for file in dataset.arrays.checksums:
-            if file.startswith(_PREFIXES) and not file.startswith(_LEFT_OUT):
-                (scratch / file).parent.mkdir(exist_ok=True)
-                shutil.copyfile(dataset.path / file, scratch / file)
+        with whole_file(scratch / WEIGHTS) as file:
+            save_file(weights, file)
+        for name_of_array in dataset.arrays.checksums:
+            if name_of_array.startswith(_PREFIXES) and not name_of_array.startswith(_LEFT_OUT):
+                (scratch / name_of_array).parent.mkdir(exist_ok=True)
+                shutil.copyfile(dataset.path / name_of_array, scratch / name_of_array)
         recent = _recent(dataset)
         np.save(scratch / "news" / "recent.npy", recent)
         vectors = dataset.arrays.array("words/vector").shape[1] if "words/vector" in dataset.arrays else None
@@ -107,14 +108,24 @@ class Bundle:
         entry = CATALOGUE.get(manifest["model"])
         if entry is None:
             raise RunError(f"{path} holds a model '{manifest['model']}', which this drpn does not know")
-        settings = type(entry.settings)(**manifest["settings"])
+        settings = _settings(path, type(entry.settings), manifest["settings"])
         shape = shape_of(data)
         if manifest["word_vector_size"]:
             empty = np.zeros((shape.words, manifest["word_vector_size"]), dtype=np.float32)
             shape = dataclasses.replace(shape, vectors=empty)
         model = entry.model(settings, shape)
-        model.load_state_dict(_read_weights(path / WEIGHTS))
+        try:
+            model.load_state_dict(_read_weights(path / WEIGHTS))
+        except RuntimeError as error:
+            raise RunError(f"{path / WEIGHTS} does not fit the settings of {path / MANIFEST}; train again") from error
         return cls(path, manifest, model.eval(), settings, data)
+
+
+def _settings(path: Path, kind: type, values: dict[str, Any]) -> Any:
+    try:
+        return kind(**values)
+    except (TypeError, ValueError) as error:
+        raise RunError(f"{path / MANIFEST} has settings that this drpn does not take ({error}); train again") from error
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:

@@ -78,7 +78,10 @@ class Recommender:
     def _new_rows(self, new: Sequence[NewTitle], like: NewsRows) -> NewsRows:
         length = like.words.shape[1]
         vocabulary = self.bundle.data.vocabulary
-        words = [vocabulary.encode(title_words(one.title, (one.category, one.subcategory)), length) for one in new]
+        in_front = self.bundle.manifest["data"]["settings"]["category_words"]
+        labels = [(one.category, one.subcategory) if in_front else () for one in new]
+        texts = [title_words(one.title, names) for one, names in zip(new, labels, strict=True)]
+        words = [vocabulary.encode(text, length) for text in texts]
         nothing = like.rows.new_zeros(len(new))
         return NewsRows(
             rows=nothing,

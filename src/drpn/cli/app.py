@@ -1,6 +1,7 @@
 """The commands and their options."""
 
 import dataclasses
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal
@@ -172,6 +173,87 @@ def train(
         progress=progress.for_this_terminal(),
     )
     printing.trained(done)
+
+
+@app.command()
+def evaluate(
+    run: Annotated[Path, typer.Argument(help="A run folder, as written by drpn train.")],
+    split: Annotated[Literal["validation", "test"], typer.Option(help="Which impressions.")] = "test",
+    scores: Annotated[Path | None, typer.Option(help="Write the scores of every candidate to this file.")] = None,
+    scores_format: Annotated[
+        Literal["mind", "jsonl"], typer.Option(help="mind: ranks, as in its competition.")
+    ] = "mind",
+    seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 0,
+    json: Json = False,
+) -> None:
+    """Measure a trained model beside chance, popularity and, on simulated logs, the oracle.
+
+    AUC, MRR, nDCG@5 and nDCG@10 with 95 % intervals over users: of all impressions, of users with a profile (what the
+    paper measures) and without. On simulated logs also how well the weights find the noise.
+
+    Example: [bold]drpn evaluate run --scores ranks.txt[/]
+    """
+    from drpn.recipes.evaluate import evaluate as measure
+
+    found = measure(
+        run, split=split, scores=scores, scores_format=scores_format, seed=seed, progress=progress.for_this_terminal()
+    )
+    if json:
+        printing.as_json(found.as_dict())
+    else:
+        printing.evaluation(found)
+
+
+@app.command()
+def recommend(
+    run: Annotated[Path, typer.Argument(help="A run folder, as written by drpn train.")],
+    user: Annotated[str, typer.Option(help="Whom to recommend to.")],
+    top: Annotated[int, typer.Option(min=1, help="How many news.")] = 10,
+    title: Annotated[
+        list[str] | None, typer.Option(help="A story that training never saw, ranked with the rest. May be repeated.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Rank the news of the log's last day for a user, and titles of your own among them.
+
+    Example: [bold]drpn recommend run --user U42 --title "Chess champion loses to a newcomer"[/]
+    """
+    from drpn.bundle.recommender import NewTitle, Recommender
+    from drpn.recipes.runs import Run
+
+    recommender = Recommender(Run.open(run).bundle())
+    ranking = recommender.rank(user, top=top, new=[NewTitle(one) for one in title or ()])
+    if not ranking.known:
+        print(f"drpn: user {user} has no profile here; this is the ranking for a newcomer", file=sys.stderr)
+    if json:
+        printing.as_json(
+            {"user_id": user, "known": ranking.known, "rows": [dataclasses.asdict(row) for row in ranking.rows]}
+        )
+    else:
+        printing.ranking(ranking)
+
+
+@app.command()
+def explain(
+    run: Annotated[Path, typer.Argument(help="A run folder, as written by drpn train.")],
+    user: Annotated[str, typer.Option(help="Whose ranking to explain.")],
+    out: Annotated[Path | None, typer.Option("--out", help="Draw it as PNG or SVG.")] = None,
+    json: Json = False,
+) -> None:
+    """Show which feedback of a user the model trusted, and what it made of it: the paper's case study.
+
+    Example: [bold]drpn explain run --user U42 --out case.png[/]
+    """
+    from drpn.cli.case import print_case
+    from drpn.recipes.explain import explain as tell
+
+    found = tell(run, user, out, progress=progress.for_this_terminal())
+    if json:
+        printing.as_json(found.as_dict())
+    else:
+        print_case(found)
+        if out:
+            print(f"picture: {out}")
 
 
 @app.command()

@@ -10,14 +10,17 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from drpn.evaluation.metrics import METRICS
 from drpn.recipes.table1 import table1
 
 if TYPE_CHECKING:  # these need what a machine that only trains may not have
+    from drpn.bundle.recommender import Ranking
     from drpn.dataset.folder import Dataset
     from drpn.explain.profiles import Reader
     from drpn.logs.simulate import Simulated
     from drpn.models.catalogue import Entry
     from drpn.recipes.demo import Demo
+    from drpn.recipes.evaluate import Evaluation
     from drpn.recipes.runs import Run
 
 
@@ -53,6 +56,56 @@ def trained(run: "Run") -> None:
         f"{bundle['metrics']['best_epoch']}, {bundle['training']['seconds']:.0f} s; bundle and curve: {run.path}"
     )
     print(f"next: drpn evaluate {run.path}")
+
+
+def evaluation(found: "Evaluation") -> None:
+    """The table of a model and what it stands beside, then what its weights are worth."""
+    console = Console()
+    titles = {"all": "all impressions", "with_profile": "users with a profile", "without_profile": "without a profile"}
+    for group, title in titles.items():
+        rows = [row for row in found.rows if row["group"] == group]
+        table = Table("", *METRICS, title=f"{title}, {rows[0]['impressions']:,} impressions", box=None, pad_edge=False)
+        table.title_justify = "left"
+        for row in rows:
+            table.add_row(row["model"], *[_with_interval(row, name) for name in METRICS])
+        console.print(table)
+        console.print()
+    for row in found.comparisons:
+        console.print(
+            f"AUC of {row['model']} less that of {row['against']}: {row['difference']:+.4f} "
+            f"({row['low']:+.4f} to {row['high']:+.4f})"
+        )
+    if found.noise:
+        console.print("\nNoise AUC, 0.5 being chance: do the weights tell real feedback from noise?")
+        for side, kinds in found.noise.items():
+            for kind, numbers in kinds.items():
+                low, high = numbers["interval"]
+                console.print(
+                    f"  {side}, {kind}: {numbers['auc']:.3f} ({low:.3f} to {high:.3f}; {numbers['users']:,} users)"
+                )
+    if found.faithful:
+        numbers = found.faithful
+        low, high = numbers["most_less_random_interval"]
+        console.print(
+            f"\nFaithful? Without the most trusted {numbers['side']} news scores move by {numbers['most']:.4f}, "
+            f"without a random one by {numbers['random']:.4f}: {numbers['most_less_random']:+.4f} more "
+            f"({low:+.4f} to {high:+.4f})"
+        )
+
+
+def _with_interval(row: dict[str, Any], name: str) -> str:
+    if row[name] is None:
+        return "–"
+    low, high = row[f"{name}_interval"]
+    return f"{row[name]:.4f} [dim]{low:.3f}–{high:.3f}[/]"
+
+
+def ranking(found: "Ranking") -> None:
+    """A ranking as a table."""
+    table = Table("", "news", "score", "title", box=None, pad_edge=False)
+    for row in found.rows:
+        table.add_row(str(row.rank), escape(row.news_id), f"{row.score:.3f}", escape(row.title))
+    Console().print(table)
 
 
 def catalogue(models: "dict[str, Entry]") -> None:

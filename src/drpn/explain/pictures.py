@@ -1,15 +1,19 @@
-"""Pictures of what readers did."""
+"""Pictures of what readers did, and the bits that pictures of profiles share."""
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
+import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 from matplotlib.patches import FancyBboxPatch
 
 from drpn.explain.profiles import ProfileNews, Reader
+from drpn.output import whole_file
 
 INK, FAINT = "#22272e", "#6e7781"
 CAUSES = {
@@ -20,44 +24,99 @@ CAUSES = {
     "missed": ("#3b82c4", "interested, but missed"),
 }
 """Colour and words for why a news was clicked or skipped."""
+FORMATS = (".png", ".svg")
+"""What a picture may be written as."""
 
 
 def draw_readers(readers: Sequence[Reader], file: Path, *, most: int = 7) -> None:
     """Clicked and skipped news of some readers side by side, newest first, coloured by why; as PNG or SVG."""
-    figure = Figure(figsize=(13, 0.9 + len(readers) * (0.75 + most * 0.36)), dpi=110, facecolor="white")
-    FigureCanvasAgg(figure)
+    figure = new_figure(13, 0.9 + len(readers) * (0.75 + most * 0.36))
     grid = figure.subplots(len(readers), 2, squeeze=False, gridspec_kw={"wspace": 0.03, "hspace": 0.08})
     figure.subplots_adjust(left=0.015, right=0.985, top=0.985, bottom=0.06)
     for one, axes in zip(readers, grid, strict=True):
         for side, news, ax in (("clicked", one.clicked, axes[0]), ("skipped", one.skipped, axes[1])):
             more = f"{len(news)} news, the newest {most}" if len(news) > most else f"{len(news)} news"
             _draw_side(ax, f"Reader {one.user_id} {side}", more, news[:most], most)
-    _draw_legend(figure, readers, most)
-    figure.savefig(file, metadata={"Software": None} if file.suffix == ".png" else {"Date": None})
+    shown = {news.cause for one in readers for side in (one.clicked, one.skipped) for news in side[:most]}
+    legend_of_causes(figure, shown, loc="lower center")
+    save(figure, file)
 
 
 def _draw_side(ax: Axes, heading: str, count: str, news: Sequence[ProfileNews], rows: int) -> None:
+    list_of_news(ax, heading, count, rows)
+    for row, item in enumerate(news):
+        colour, _ = CAUSES.get(item.cause, ("#d0d7de", ""))
+        bar(ax, row, colour, alpha=0.22)
+        stripe(ax, row, colour)
+        write(ax, 0.025, row, item.topic, fontsize=9, color=FAINT)
+        write(ax, 0.255, row, textwrap.shorten(item.title, 58, placeholder=" …"), fontsize=9.5)
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """An empty picture, in inches."""
+    figure = Figure(figsize=(width, height), dpi=110, facecolor="white")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def list_of_news(ax: Axes, heading: str, count: str, rows: int) -> None:
+    """Room for so many rows of news, each one unit high, under a heading."""
     ax.set_axis_off()
     ax.set_xlim(0, 1)
     ax.set_ylim(rows + 0.1, -1.05)
-    ax.text(0.004, -0.45, heading, fontsize=12, fontweight="bold", color=INK, va="center")
-    ax.text(0.992, -0.45, count, fontsize=9.5, color=FAINT, va="center", ha="right")
-    for row, item in enumerate(news):
-        colour, _ = CAUSES.get(item.cause, ("#d0d7de", ""))
-        bar = FancyBboxPatch(
-            (0.004, row + 0.08), 0.988, 0.8, boxstyle="round,pad=0,rounding_size=0.012", mutation_aspect=8,
-            facecolor=colour, edgecolor="none", alpha=0.22,
-        )  # fmt: skip
-        ax.add_patch(bar)
-        ax.add_patch(FancyBboxPatch((0.004, row + 0.08), 0.010, 0.8, boxstyle="square,pad=0", color=colour, lw=0))
-        ax.text(0.025, row + 0.48, item.topic, fontsize=9, color=FAINT, va="center")
-        title = textwrap.shorten(item.title, 58, placeholder=" …")
-        ax.text(0.255, row + 0.48, title, fontsize=9.5, color=INK, va="center")
+    write(ax, 0.004, -0.93, heading, fontsize=12, fontweight="bold")
+    write(ax, 0.992, -0.93, count, fontsize=9.5, color=FAINT, ha="right")
 
 
-def _draw_legend(figure: Figure, readers: Sequence[Reader], most: int) -> None:
-    shown = {news.cause for one in readers for side in (one.clicked, one.skipped) for news in side[:most]}
-    entries = [entry for cause, entry in CAUSES.items() if cause in shown]
+def bar(ax: Axes, row: float, colour: Any, *, alpha: float = 1.0, rounding: float = 0.012) -> None:
+    """The ground of a row."""
+    box = FancyBboxPatch(
+        (0.004, row + 0.08), 0.988, 0.8, boxstyle=f"round,pad=0,rounding_size={rounding}", mutation_aspect=8,
+        facecolor=colour, edgecolor="none", alpha=alpha,
+    )  # fmt: skip
+    ax.add_patch(box)
+
+
+def stripe(ax: Axes, row: float, colour: str, *, width: float = 0.010) -> None:
+    """A mark at the left end of a row."""
+    ax.add_patch(FancyBboxPatch((0.004, row + 0.08), width, 0.8, boxstyle="square,pad=0", color=colour, lw=0))
+
+
+def write(ax: Axes, x: float, row: float, text: str, **style: Any) -> None:
+    """Text in the middle of a row; a dollar sign is a dollar sign."""
+    ax.text(x, row + 0.48, text, **{"color": INK, "va": "center", "parse_math": False, **style})
+
+
+def fitted(ax: Axes, text: str, width: float, size: float) -> str:
+    """The text, cut between words where it is wider than a share of the axes, or within the first word."""
+    canvas = ax.figure.canvas
+    assert isinstance(canvas, FigureCanvasAgg)
+    renderer: Any = canvas.get_renderer()  # type: ignore[no-untyped-call]
+    room = width * ax.get_window_extent(renderer).width
+    font = FontProperties(size=size)
+
+    def fits(words: str) -> bool:
+        return bool(renderer.get_text_width_height_descent(words, font, ismath=False)[0] <= room)
+
+    text = " ".join(text.split())
+    if fits(text):
+        return text
+    words = text.split(" ")
+    cuts = [" ".join(words[:count]) + " …" for count in range(len(words) - 1, 0, -1)]
+    cuts += [words[0][:count] + "…" for count in range(len(words[0]) - 1, 0, -1)]
+    return next((cut for cut in cuts if fits(cut)), "…")
+
+
+def legend_of_causes(figure: Figure, shown: Iterable[str], **place: Any) -> None:
+    """What the colours of the causes shown say."""
+    entries = [entry for cause, entry in CAUSES.items() if cause in set(shown)]
     handles = [FancyBboxPatch((0, 0), 1, 1, color=colour, alpha=0.7, lw=0) for colour, _ in entries]
     labels = [words for _, words in entries]
-    figure.legend(handles, labels, loc="lower center", ncols=max(1, len(entries)), frameon=False, fontsize=10)
+    figure.legend(handles, labels, ncols=max(1, len(entries)), frameon=False, fontsize=10, **place)
+
+
+def save(figure: Figure, file: Path) -> None:
+    """Write the picture, whole or not at all; the same picture gives the same bytes."""
+    dateless = {"Software": None} if file.suffix == ".png" else {"Date": None}
+    with whole_file(file) as scratch, matplotlib.rc_context({"svg.hashsalt": "drpn"}):
+        figure.savefig(scratch, format=file.suffix.removeprefix("."), metadata=dateless)

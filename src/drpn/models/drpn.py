@@ -60,6 +60,12 @@ class DrpnSettings:
     """Read what was skipped (off: DRPN-N)."""
 
     def __post_init__(self) -> None:
+        for name in ("size", "heads", "hidden", "graph_heads"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it takes 1 or more")
+        for name in ("dropout", "id_dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it takes a share from 0 to below 1")
         for name in ("heads", "graph_heads"):
             if self.size % getattr(self, name):
                 raise ValueError(f"{name} is {getattr(self, name)}; it takes a divisor of size, which is {self.size}")

@@ -33,10 +33,12 @@ class Run:
             if not resume:
                 raise RunError(f"{path} is a run already; pass --resume to take it up, or choose another folder")
             known = _read(file)
-            for name in ("model", "settings", "dataset_files"):
+            for name, words in (("model", "model"), ("settings", "settings"), ("dataset_files", "data")):
                 if known.get(name) != facts[name]:
-                    raise RunError(f"{path} was started with another {name.replace('_', ' ')}; choose another folder")
+                    raise RunError(f"{path} was started with other {words}; choose another folder")
             return cls(path, known)
+        if path.exists() and not path.is_dir():
+            raise RunError(f"{path} is a file; choose another folder")
         if path.exists() and any(path.iterdir()):
             raise RunError(f"{path} holds other files; choose another folder")
         with writing_to(path):
@@ -51,6 +53,12 @@ class Run:
         if not (path / RUN).is_file():
             raise RunError(f"{path} is not a run: it has no {RUN}; make one with: drpn train FOLDER --out {path}")
         return cls(path, _read(path / RUN))
+
+    def forget(self) -> None:
+        """Remove a run of which nothing is worth keeping."""
+        (self.path / RUN).unlink(missing_ok=True)
+        if not any(self.path.iterdir()):
+            self.path.rmdir()
 
     def bundle(self) -> Bundle:
         """What the training gave."""

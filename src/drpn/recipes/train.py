@@ -1,23 +1,26 @@
 """A dataset folder becomes a trained model."""
 
 import dataclasses
+import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from drpn.batches.samples import Clicks, Sampler
 from drpn.batches.tables import Tables
 from drpn.bundle.files import shape_of, write_bundle
 from drpn.dataset.folder import Dataset
+from drpn.errors import TrainingError
 from drpn.evaluation.metrics import measure
 from drpn.evaluation.scoring import score_impressions
 from drpn.models.base import ClickModel
 from drpn.progress import Progress, Silent
 from drpn.recipes.runs import BUNDLE, CURVE_PICTURE, Run, facts_of
 from drpn.recipes.settings import entry
-from drpn.training.devices import choose_device, naming_what_to_lower
-from drpn.training.loop import Loop, Trained
+from drpn.training.devices import check_precision, choose_device, naming_what_to_lower
+from drpn.training.loop import CHECKPOINT, Loop, Trained
 from drpn.training.settings import TrainingSettings
 
 
@@ -36,20 +39,28 @@ def train(
     chosen = entry(model)
     settings = settings or chosen.settings
     dataset = Dataset.open(folder)
+    device = choose_device(training)
+    check_precision(training, device)
+    clicks = Clicks.of(dataset.impressions("train"), device)
+    if not len(clicks):
+        raise TrainingError(f"{folder} has nothing to train on: no impression has a click and a skip")
     run = Run.start(out, facts_of(dataset, model, settings, training), resume=resume)
     if resume and (out / BUNDLE).exists():
         progress.note(f"{out} is trained to its end already")
         return run
-    device = choose_device(training)
-    with naming_what_to_lower("training.batch", training.batch):
-        torch.manual_seed(training.seed)
-        network = chosen.model(settings, shape_of(dataset)).to(device)
-        tables = Tables.of(dataset, device)
-        clicks = Clicks.of(dataset.impressions("train"), device)
-        sampler = Sampler(clicks, tables, training.batch, training.negatives, training.seed)
-        progress.note(f"{model} with {_count(network):,} parameters on {len(clicks):,} clicks, {device.type}")
-        loop = Loop(network, tables, sampler, training, out, progress)
-        trained = loop.run(lambda one: validation_auc(one, tables, dataset), resume=resume)
+    try:
+        with naming_what_to_lower("training.batch", training.batch):
+            torch.manual_seed(training.seed)
+            network = chosen.model(settings, shape_of(dataset)).to(device)
+            tables = Tables.of(dataset, device)
+            sampler = Sampler(clicks, tables, training.batch, training.negatives, training.seed)
+            progress.note(f"{model} with {_count(network):,} parameters on {len(clicks):,} clicks, {device.type}")
+            loop = Loop(network, tables, sampler, training, out, progress)
+            trained = loop.run(lambda one: validation_auc(one, tables, dataset), resume=resume)
+    except BaseException:
+        if not (out / CHECKPOINT).exists():
+            run.forget()
+        raise
     _draw_curve(trained, out / CURVE_PICTURE, title=f"{model} on {dataset.path.name}")
     facts = {
         "metrics": {"validation_auc": round(trained.best_auc, 6), "best_epoch": trained.best_epoch + 1},
@@ -64,7 +75,12 @@ def validation_auc(model: ClickModel, tables: Tables, dataset: Dataset) -> float
     """The mean AUC over the validation impressions."""
     impressions = dataset.impressions("validation")
     scores = score_impressions(model, tables, impressions, Silent())
-    return measure(scores, impressions.clicked, impressions.offsets).mean()["auc"]
+    if not np.isfinite(scores).all():
+        raise TrainingError("the model's scores are no longer finite: the training has diverged; lower training.rate")
+    auc = measure(scores, impressions.clicked, impressions.offsets).mean()["auc"]
+    if math.isnan(auc):
+        raise TrainingError(f"{dataset.path} has nothing to validate on: no impression there has a click and a skip")
+    return auc
 
 
 def _draw_curve(trained: Trained, file: Path, *, title: str) -> None:

@@ -70,11 +70,12 @@ def _read(file: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     try:
         with safe_open(file, framework="pt") as stream:
             facts = json.loads(stream.metadata()["drpn"])
+            version = facts["format"]
             tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118 (not a dict)
     except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
         raise RunError(f"{file} is not a whole checkpoint; remove it and train again") from error
-    if facts["format"] != FORMAT:
-        raise RunError(f"{file} has format {facts['format']}, this drpn reads format {FORMAT}; train again")
+    if version != FORMAT:
+        raise RunError(f"{file} has format {version}, this drpn reads format {FORMAT}; train again")
     return facts, tensors
 
 

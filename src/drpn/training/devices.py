@@ -18,6 +18,12 @@ def choose_device(settings: TrainingSettings) -> torch.device:
     return torch.device("cuda")
 
 
+def check_precision(settings: TrainingSettings, device: torch.device) -> None:
+    """bf16 on a CPU ends some machines' processes without a word, and is refused."""
+    if settings.precision == "bf16" and device.type == "cpu":
+        raise SettingsError("training.precision is 'bf16', which needs a GPU; choose 'fp32' or 'auto'")
+
+
 def precision(settings: TrainingSettings, device: torch.device) -> AbstractContextManager[object]:
     """bf16 matrix products where they are asked for; weights stay in fp32."""
     wanted = settings.precision

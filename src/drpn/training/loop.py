@@ -1,6 +1,7 @@
 """The one loop that trains every model."""
 
 import json
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +14,9 @@ from torch import Tensor
 from drpn.batches.batch import distinct
 from drpn.batches.samples import Sampler
 from drpn.batches.tables import Tables
+from drpn.errors import TrainingError
 from drpn.models.base import ClickModel
+from drpn.output import whole_file
 from drpn.progress import Progress as Reporter
 from drpn.training.checkpoint import Progress, load_checkpoint, save_checkpoint
 from drpn.training.devices import precision
@@ -50,7 +53,8 @@ class Loop:
 
     def run(self, validate: Validate, *, resume: bool) -> Trained:
         """Train until the passes or the patience are used up; leaves the best weights in the model."""
-        optimiser = torch.optim.Adam(self.model.parameters(), lr=self.settings.rate)
+        parameters, settings = self.model.parameters(), self.settings
+        optimiser = torch.optim.AdamW(parameters, lr=settings.rate, weight_decay=settings.decay, fused=True)
         progress, best = Progress(), dict[str, Tensor]()
         if resume and (self.folder / CHECKPOINT).exists():
             progress, best = load_checkpoint(self.folder / CHECKPOINT, self.model, optimiser)
@@ -81,8 +85,13 @@ class Loop:
             self.model.train()
             with between_steps() as asked_to_stop:
                 for batch in self.sampler.batches(progress.epoch, progress.step):
-                    losses[0] += self._step(optimiser, batch)
-                    losses[1] += 1
+                    loss = self._step(optimiser, batch)
+                    if not math.isfinite(loss):
+                        raise TrainingError(
+                            f"the loss is {loss} in pass {progress.epoch + 1} at step {progress.step + 1}; "
+                            f"lower training.rate, which is {self.settings.rate}"
+                        )
+                    losses = [losses[0] + loss, losses[1] + 1]
                     progress.step, progress.losses = progress.step + 1, losses
                     advance(len(batch))
                     due = time.monotonic() - saved > self.settings.save_seconds and progress.step < total
@@ -91,7 +100,9 @@ class Loop:
                         save_checkpoint(self.folder / CHECKPOINT, self.model, optimiser, progress, best)
                         saved = start = time.monotonic()
                     if asked_to_stop():
-                        raise Stopped(f"stopped in pass {progress.epoch + 1} at step {progress.step} of {total}")
+                        place = f"stopped in pass {progress.epoch + 1} at step {progress.step} of {total}"
+                        self.reporter.note(f"{place}; go on with --resume")
+                        raise Stopped(place)
             progress.seconds += time.monotonic() - start
 
     def _step(self, optimiser: torch.optim.Optimizer, batch: Any) -> float:
@@ -123,9 +134,10 @@ class Loop:
 def _read_curve(file: Path, epochs: int) -> list[dict[str, Any]]:
     if not file.exists():
         return []
-    lines = [json.loads(line) for line in file.read_text().splitlines()]
-    return lines[:epochs]
+    lines = file.read_text().splitlines()[:epochs]  # what came after the checkpoint will come again
+    return [json.loads(line) for line in lines]
 
 
 def _write_curve(file: Path, curve: list[dict[str, Any]]) -> None:
-    file.write_text("".join(json.dumps(point) + "\n" for point in curve))
+    with whole_file(file) as scratch:
+        scratch.write_text("".join(json.dumps(point) + "\n" for point in curve))

@@ -14,6 +14,8 @@ class TrainingSettings:
     """Samples of a step; a sample is one click with its negatives."""
     rate: float = 1e-3
     """Learning rate of Adam."""
+    decay: float = 0.0
+    """Weight decay (AdamW); 0 is plain Adam."""
     negatives: int = 4
     """l_k: skipped news drawn for each click from its own impression."""
     patience: int = 2
@@ -31,5 +33,9 @@ class TrainingSettings:
         for name in ("epochs", "batch", "negatives", "patience"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it takes 1 or more")
+        if self.seed < 0:
+            raise ValueError(f"seed is {self.seed}; it takes 0 or more")
+        if self.decay < 0:
+            raise ValueError(f"decay is {self.decay}; it takes 0 or more")
         if not self.rate > 0:
             raise ValueError(f"rate is {self.rate}; it takes a number above 0")

@@ -1,0 +1,107 @@
+"""What a run made of one user: its weights and scores as data, and as the paper's case-study figure."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from drpn.batches.tables import Tables
+from drpn.bundle.files import Bundle, inference_device
+from drpn.dataset.folder import Dataset, SplitName
+from drpn.errors import ExplainError, OutputError
+from drpn.explain.trace import Trace, drpn_only, trace
+from drpn.output import writing_to
+from drpn.progress import Progress, Silent
+from drpn.recipes.runs import Run
+
+NEWEST_FIRST: tuple[SplitName, ...] = ("test", "validation", "train")
+RECENT = 20
+"""Candidates for a user who was shown nothing in any split."""
+
+
+def explain(run_path: Path, user_id: str, out: Path | None = None, *, progress: Progress | None = None) -> Trace:
+    """Trace a user and the last impression they were shown; `out` gets the picture."""
+    progress = progress or Silent()
+    _check_format(out)
+    with progress.stage("opening"):
+        run = Run.open(run_path)
+        bundle, dataset = run.bundle(), run.dataset()
+        model = drpn_only(bundle.model)
+        user = _row_of(dataset, user_id)
+    shown = last_shown(dataset, user) or _recent(bundle, user)
+    with progress.stage("tracing"):
+        device = inference_device()
+        found = trace(model.to(device), Tables.of(dataset, device), dataset, user, shown.candidates, shown.clicked)
+    if out is not None:
+        from drpn.explain.case import draw_case  # plotting is loaded only where it is asked for
+
+        with progress.stage("picture"), writing_to(out):
+            out.parent.mkdir(parents=True, exist_ok=True)
+            draw_case(found, out, model=run.facts["model"].upper())
+    return found
+
+
+def choose_user(dataset: Dataset) -> int:
+    """The user of a case picture, chosen by a rule and not by looks.
+
+    Of the users who have a test impression of 5 candidates or more and a profile of at least 5 clicked and 10 skipped
+    news, the one whose number of clicked news is the median; of several, the lowest row. Where nobody has so much, of
+    those who have a test impression and something of both in the profile.
+    """
+    test = dataset.impressions("test")
+    clicked, skipped = (np.count_nonzero(side, axis=1) for side in (dataset.clicked, dataset.skipped))
+    sizes = np.zeros(len(clicked), dtype=np.int64)
+    np.maximum.at(sizes, test.users, np.diff(test.offsets))
+    for least_shown, least_clicked, least_skipped in ((5, 5, 10), (1, 1, 1)):
+        eligible = np.flatnonzero((sizes >= least_shown) & (clicked >= least_clicked) & (skipped >= least_skipped))
+        if len(eligible):
+            median = np.sort(clicked[eligible])[(len(eligible) - 1) // 2]
+            return int(eligible[clicked[eligible] == median][0])
+    raise ExplainError(f"{dataset.path} has no user with a test impression, a click and a skip; prepare a longer log")
+
+
+class Shown(NamedTuple):
+    """News that a user was shown, and which were clicked, where that is known."""
+
+    candidates: list[int]
+    clicked: list[bool] | None
+
+
+def last_shown(dataset: Dataset, user: int) -> Shown | None:
+    """The last impression of a user: of the test split, else of the validation split, else of the train split."""
+    for split in NEWEST_FIRST:
+        impressions = dataset.impressions(split)
+        own = np.flatnonzero(impressions.users == user)  # in the order of time
+        if len(own):
+            place = slice(*impressions.offsets[own[-1] : own[-1] + 2].tolist())
+            return Shown(impressions.candidates[place].tolist(), impressions.clicked[place].tolist())
+    return None
+
+
+def _recent(bundle: Bundle, user: int) -> Shown:
+    """The most clicked news of the log's last day that the user does not know."""
+    arrays = bundle.data.arrays
+    recent = np.flatnonzero(arrays.array("news/recent"))
+    known = np.concatenate([bundle.data.clicked[user], bundle.data.skipped[user]])
+    recent = recent[~np.isin(recent, known)]
+    clicks = arrays.array("news/times_clicked")[recent]
+    return Shown(recent[np.argsort(-clicks, kind="stable")[:RECENT]].tolist(), None)
+
+
+def _row_of(dataset: Dataset, user_id: str) -> int:
+    for row, name in enumerate(dataset.user_ids):
+        if row and name == user_id:
+            return row
+    example = dataset.user_ids[1] if len(dataset.user_ids) > 1 else ""
+    raise ExplainError(
+        f"user '{user_id}' is not in {dataset.path}; choose one of its users, such as '{example}' "
+        "(drpn recommend ranks news for new users too)"
+    )
+
+
+def _check_format(out: Path | None) -> None:
+    if out is not None:
+        from drpn.explain.pictures import FORMATS
+
+        if out.suffix not in FORMATS:
+            raise OutputError(f"{out} is neither PNG nor SVG; choose a name that ends in {' or '.join(FORMATS)}")

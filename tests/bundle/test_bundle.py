@@ -1,0 +1,324 @@
+"""What a trained model is shipped as: the same scores, nothing that could run code, and rankings from it."""
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from drpn.batches.tables import Tables
+from drpn.bundle.files import Bundle, shape_of, write_bundle
+from drpn.bundle.recommender import NewTitle, Recommender
+from drpn.dataset.arrays import ArrayReader
+from drpn.dataset.folder import Dataset
+from drpn.dataset.settings import DataSettings
+from drpn.evaluation.scoring import score_impressions
+from drpn.models.base import ClickModel
+from drpn.models.catalogue import CATALOGUE
+from drpn.progress import Silent
+from drpn.recipes.prepare import prepare
+from drpn.recipes.train import train
+from drpn.training.settings import TrainingSettings
+from writing import MindLine, write_mind
+
+CPU = torch.device("cpu")
+SMALL: dict[str, Any] = {"size": 12, "heads": 2, "hidden": 8, "graph_heads": 2}
+FACTS: dict[str, Any] = {"metrics": {"validation_auc": 0.612}, "training": {"seed": 7}, "commit": "abc1234"}
+WORDS = ["goal", "market", "storm", "coach", "bank", "snow", "league", "profit", "sunny", "tariff"]
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(autouse=True)
+def on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("drpn.bundle.recommender.inference_device", lambda: CPU)
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three days of 22 stories and 9 readers; the last reader and the last two stories are new on the last day."""
+    random = np.random.default_rng(2)
+    stories = [f"N{number}\ttopic{number % 3}\t\t{' '.join(random.choice(WORDS, 4))}" for number in range(1, 23)]
+    lines = []
+    for day in (9, 10, 11):
+        for user in range(1, 10 if day == 11 else 9):
+            shown = [f"N{news}" for news in random.choice(np.arange(1, 21), 5, replace=False)]
+            shown += ["N21", "N22"] if day == 11 else []
+            labels = " ".join(f"{news}-{int(place == 0)}" for place, news in enumerate(shown))
+            lines.append(MindLine(str(len(lines)), f"U{user}", f"11/{day}/2019 {user}:00:00 AM", labels))
+    return write_mind(tmp_path_factory.mktemp("bundle") / "logs", lines, stories)
+
+
+@pytest.fixture(scope="module")
+def dataset(logs: Path) -> Dataset:
+    return prepare(logs, logs.parent / "data")
+
+
+@pytest.fixture(scope="module")
+def dataset_with_vectors(logs: Path) -> Dataset:
+    """The same with word vectors of 5 numbers, where models have 12."""
+    random = np.random.default_rng(4)
+    file = logs.parent / "vectors.txt"
+    file.write_text("".join(f"{word} {' '.join(f'{x:.3f}' for x in random.normal(size=5))}\n" for word in WORDS[:7]))
+    return prepare(logs, logs.parent / "data-with-vectors", vectors=file)
+
+
+def untrained(name: str, dataset: Dataset) -> tuple[ClickModel, Any]:
+    defaults = CATALOGUE[name].settings
+    known = {field.name for field in dataclasses.fields(defaults)}
+    settings = dataclasses.replace(defaults, **{key: value for key, value in SMALL.items() if key in known})
+    torch.manual_seed(3)
+    model = CATALOGUE[name].model(settings, shape_of(dataset))
+    with torch.no_grad():
+        for parameter in model.parameters():  # none is zero any more, learned vectors for nothing included
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    return model, settings
+
+
+def write(folder: Path, dataset: Dataset, name: str = "drpn") -> ClickModel:
+    model, settings = untrained(name, dataset)
+    write_bundle(folder, model, name=name, settings=settings, dataset=dataset, facts=FACTS)
+    return model
+
+
+def scores(model: ClickModel, news: Dataset, impressions: Dataset) -> list[float]:
+    shown = impressions.impressions("test")
+    return score_impressions(model, Tables.of(news, CPU), shown, Silent()).tolist()
+
+
+@pytest.fixture
+def bundle(dataset: Dataset, tmp_path: Path) -> Bundle:
+    write(tmp_path / "bundle", dataset)
+    return Bundle.open(tmp_path / "bundle")
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_a_bundle_gives_back_the_same_scores(name: str, dataset: Dataset, tmp_path: Path) -> None:
+    model = write(tmp_path / "bundle", dataset, name)
+    torch.manual_seed(99)
+    opened = Bundle.open(tmp_path / "bundle")
+    assert opened.settings == untrained(name, dataset)[1]
+    found = scores(opened.model, opened.data, dataset)
+    assert found == scores(model, dataset, dataset)
+    assert len(set(found)) > len(found) // 2  # the scores could have differed
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_word_vectors_of_another_size_are_in_the_bundle(
+    name: str, dataset_with_vectors: Dataset, tmp_path: Path
+) -> None:
+    model = write(tmp_path / "bundle", dataset_with_vectors, name)
+    opened = Bundle.open(tmp_path / "bundle")
+    assert opened.manifest["word_vector_size"] == 5
+    assert not (tmp_path / "bundle" / "words" / "vector.npy").exists()  # they are among the weights
+    assert scores(opened.model, opened.data, dataset_with_vectors) == scores(
+        model, dataset_with_vectors, dataset_with_vectors
+    )
+
+
+def test_a_bundle_needs_nothing_outside_itself(dataset: Dataset, tmp_path: Path) -> None:
+    model = write(tmp_path / "first", dataset)
+    (tmp_path / "first").rename(tmp_path / "moved")
+    opened = Bundle.open(tmp_path / "moved")
+    assert scores(opened.model, opened.data, dataset) == scores(model, dataset, dataset)
+    assert str(dataset.path) not in (tmp_path / "moved" / "manifest.json").read_text()
+
+
+def test_a_bundle_is_ready_to_answer(bundle: Bundle) -> None:
+    assert not bundle.model.training
+
+
+def test_the_same_model_gives_the_same_bytes(dataset: Dataset, tmp_path: Path) -> None:
+    write(tmp_path / "first", dataset)
+    write(tmp_path / "second", dataset)
+    files = sorted(path.relative_to(tmp_path / "first") for path in (tmp_path / "first").rglob("*.*"))
+    assert len(files) > 10
+    assert [(tmp_path / "first" / file).read_bytes() for file in files] == [
+        (tmp_path / "second" / file).read_bytes() for file in files
+    ]
+
+
+def is_pickle(content: bytes) -> bool:
+    """A pickle of protocol 2 or later begins with its number and ends with a stop; torch.save wraps them in a zip."""
+    return content[:2] in [bytes([0x80, protocol]) for protocol in range(2, 6)] or content[:2] == b"PK"
+
+
+def test_nothing_in_a_run_or_bundle_is_a_pickle(dataset: Dataset, tmp_path: Path) -> None:
+    settings = untrained("drpn", dataset)[1]
+    train(
+        dataset.path, tmp_path / "run", settings=settings, training=TrainingSettings(epochs=1, batch=16, device="cpu")
+    )
+    files = [path for path in (tmp_path / "run").rglob("*") if path.is_file()]
+    assert {path.suffix for path in files if path.name != ".drpn"} == {
+        ".safetensors", ".json", ".jsonl", ".npy", ".md", ".png"
+    }  # fmt: skip
+    for file in files:
+        assert not is_pickle(file.read_bytes()), file
+        if file.suffix == ".safetensors":
+            assert load_file(file)
+        if file.suffix == ".npy":
+            np.load(file, allow_pickle=False)
+
+
+def test_the_test_for_pickles_knows_one(tmp_path: Path) -> None:
+    torch.save({"weight": torch.zeros(2)}, tmp_path / "model.pt")
+    assert is_pickle((tmp_path / "model.pt").read_bytes())
+    torch.save({"weight": torch.zeros(2)}, tmp_path / "old.pt", _use_new_zipfile_serialization=False)
+    assert is_pickle((tmp_path / "old.pt").read_bytes())
+
+
+def test_the_model_card_tells_what_a_reader_must_know(bundle: Bundle, dataset: Dataset) -> None:
+    text = (bundle.path / "README.md").read_text()
+    assert text.startswith("# drpn\n")
+    assert f"{dataset.statistics['users']} users, {dataset.statistics['news']} news" in text
+    for source in dataset.manifest["sources"]:
+        assert source["name"] in text
+        assert source["sha256"][:16] in text
+    assert (
+        "A model trained on MIND or EB-NeRD falls under their research licences: it may not be used commercially."
+    ) in text
+    for name, value in dataclasses.asdict(bundle.settings).items():
+        assert f"- {name} = {value}\n" in text
+    assert "- validation_auc: 0.612\n" in text
+    assert "commit abc1234, seed 7." in text
+
+
+def test_the_manifest_lists_every_file(bundle: Bundle) -> None:
+    listed = set(json.loads((bundle.path / "manifest.json").read_text())["files"])
+    there = {path.relative_to(bundle.path).as_posix() for path in bundle.path.rglob("*.*") if path.is_file()}
+    assert there - {"manifest.json", ".drpn"} == listed
+
+
+def test_who_may_read_a_bundle_may_read_all_of_it(bundle: Bundle) -> None:
+    modes = {path.name: path.stat().st_mode for path in bundle.path.rglob("*.*") if path.is_file()}
+    assert modes["model.safetensors"] == modes["manifest.json"]
+
+
+@pytest.fixture
+def rank(bundle: Bundle) -> Callable[..., Any]:
+    return Recommender(bundle).rank
+
+
+def profile(dataset: Dataset, user: str) -> set[str]:
+    row = list(dataset.user_ids).index(user)
+    return {dataset.news_ids[int(news)] for side in (dataset.clicked, dataset.skipped) for news in side[row] if news}
+
+
+def shown_on_the_last_day(dataset: Dataset) -> set[str]:
+    return {dataset.news_ids[int(news)] for news in dataset.impressions("test").candidates}
+
+
+@pytest.mark.parametrize("user", ["U1", "U2", "U7"])
+def test_a_known_user_gets_what_is_new_to_them_best_first(rank, dataset: Dataset, user: str) -> None:
+    ranking = rank(user, top=100)
+    assert ranking.user_id == user
+    assert ranking.known
+    assert [row.rank for row in ranking.rows] == list(range(1, len(ranking.rows) + 1))
+    found = [row.score for row in ranking.rows]
+    assert found == sorted(found, reverse=True)
+    assert len(profile(dataset, user)) == 5
+    ids = [row.news_id for row in ranking.rows]
+    assert set(ids) == shown_on_the_last_day(dataset) - profile(dataset, user)
+    assert len(ids) == len(set(ids))
+    titles = dict(zip(dataset.news_ids, dataset.titles, strict=True))
+    assert all(row.title == titles[row.news_id] for row in ranking.rows)
+
+
+def test_scores_are_those_of_the_model(rank, bundle: Bundle, dataset: Dataset) -> None:
+    """The scores of an impression of the log, by the way that evaluation goes."""
+    shown = dataset.impressions("test")
+    by_evaluation = scores(bundle.model, dataset, dataset)
+    user = dataset.user_ids[int(shown.users[-2])]
+    ranked = {row.news_id: row.score for row in rank(user, top=100).rows}
+    places = range(int(shown.offsets[-3]), int(shown.offsets[-2]))
+    names = [dataset.news_ids[int(shown.candidates[place])] for place in places]
+    compared = [
+        (ranked[name], by_evaluation[place]) for name, place in zip(names, places, strict=True) if name in ranked
+    ]
+    assert len(compared) >= 2
+    for found, expected in compared:
+        assert found == pytest.approx(expected, abs=1e-5)
+
+
+def test_an_unknown_user_gets_the_ranking_of_an_empty_profile(rank, dataset: Dataset) -> None:
+    unknown, newcomer = rank("nobody", top=100), rank("U9", top=100)
+    assert profile(dataset, "U9") == set()
+    assert (unknown.known, newcomer.known) == (False, False)
+    assert unknown.rows == newcomer.rows
+    assert {row.news_id for row in unknown.rows} == shown_on_the_last_day(dataset)
+    assert rank("U1", top=100).rows != unknown.rows
+
+
+def test_new_titles_are_ranked_among_the_rest(rank) -> None:
+    first, second = NewTitle("storm over the bank", "topic1"), NewTitle("profit of the league")
+    plain = rank("U1", top=100)
+    ranking = rank("U1", top=100, new=[first, second])
+    new = {row.title: row.score for row in ranking.rows if row.news_id == "new"}
+    assert set(new) == {first.title, second.title}
+    assert len(set(new.values())) == 2
+    assert [row.score for row in ranking.rows] == sorted((row.score for row in ranking.rows), reverse=True)
+    # the others keep their scores
+    old = {row.news_id: row.score for row in ranking.rows if row.news_id != "new"}
+    assert old == pytest.approx({row.news_id: row.score for row in plain.rows}, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "category_words",
+    [
+        True,
+        False,
+    ],
+)
+def test_a_new_title_is_read_as_the_titles_of_the_log_are(logs: Path, tmp_path: Path, category_words: bool) -> None:
+    """A story that came after training has no id and no neighbours: as a new title it must get the very same score."""
+    dataset = prepare(logs, tmp_path / "data", DataSettings(category_words=category_words))
+    write(tmp_path / "bundle", dataset)
+    row = list(dataset.news_ids).index("N22")
+    assert not Tables.of(dataset, CPU).news.seen[row]
+    same = NewTitle(dataset.titles[row], dataset.category(row))
+    ranking = Recommender(Bundle.open(tmp_path / "bundle")).rank("U1", top=100, new=[same])
+    found = {row.news_id: row.score for row in ranking.rows}
+    assert found["new"] == pytest.approx(found["N22"], abs=1e-6)
+
+
+def test_nothing_to_recommend_is_an_empty_ranking(bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
+    array = ArrayReader.array
+
+    def nothing_recent(reader: ArrayReader, name: str) -> Any:
+        return np.zeros_like(array(reader, name)) if name == "news/recent" else array(reader, name)
+
+    monkeypatch.setattr(ArrayReader, "array", nothing_recent)
+    assert Recommender(bundle).rank("U1").rows == ()
+    (only,) = Recommender(bundle).rank("U1", new=[NewTitle("storm")]).rows
+    assert (only.rank, only.news_id, only.title) == (1, "new", "storm")
+
+
+def test_a_new_title_without_one_known_word_has_a_score(rank) -> None:
+    ranking = rank("U1", top=100, new=[NewTitle("xyzzy"), NewTitle("")])
+    assert all(np.isfinite(row.score) for row in ranking.rows)
+    assert sum(row.news_id == "new" for row in ranking.rows) == 2
+
+
+def test_ties_keep_one_order(rank) -> None:
+    same = [NewTitle("market storm"), NewTitle("market storm"), NewTitle("Market Storm")]
+    rankings = [rank("U1", top=100, new=same) for _ in range(3)]
+    assert rankings[0] == rankings[1] == rankings[2]
+    titles = [row.title for row in rankings[0].rows if row.news_id == "new"]
+    assert titles == ["market storm", "market storm", "Market Storm"]  # in the order they were given
+
+
+@pytest.mark.parametrize("top", [0, 1, 3, 100])
+def test_top_is_respected(rank, top: int) -> None:
+    everything = rank("U1", top=1000)
+    assert rank("U1", top=top).rows == everything.rows[:top]
