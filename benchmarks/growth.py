@@ -131,6 +131,7 @@ def sweep(varied: str, values: list[int], repeats: int, seed: int) -> list[dict[
             "varied": varied,
             "value": value,
             "seconds": float(f"{statistics.median(seconds[key, value]):.4g}"),
+            "repeats": [float(f"{each:.4g}") for each in seconds[key, value]],
             "operations": operations[key, value],
         }
         for key, value in runs
@@ -156,10 +157,12 @@ def exponents(points: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 continue
             own = [point for point in points if (point["part"], point["varied"]) == (key, varied)]
             costs = part.formula(varied)
+            rounds = [slope(values, list(each)) for each in zip(*(point["repeats"] for point in own), strict=True)]
             found.append({
                 "part": key,
                 "varied": varied,
                 "measured": slope(values, [point["seconds"] for point in own]),
+                "rounds": [min(rounds), max(rounds)],
                 "operations": slope(values, [point["operations"] for point in own]),
                 "appendix": costs and slope(values, costs),
             })  # fmt: skip
@@ -205,7 +208,10 @@ def page(about: dict[str, Any], points: list[dict[str, Any]], found: list[dict[s
     """The page, as Markdown."""
     rows = [
         f"| {PARTS[row['part']].name} | {SYMBOLS[row['varied']]} | {upper_half(VALUES[row['varied']])[0]} to "
-        f"{VALUES[row['varied']][-1]} | {row['measured']:.2f} | {row['operations']:.2f} | {row['appendix'] or '':.4} |"
+        f"{VALUES[row['varied']][-1]} | {row['measured']:.2f} "
+        f"| {row['rounds'][0]:.2f} to {row['rounds'][1]:.2f} | {row['operations']:.2f} | "
+        + ("" if row["appendix"] is None else f"{row['appendix']:.2f}")
+        + " |"
         for row in found
     ]
     times = [
@@ -222,16 +228,16 @@ def page(about: dict[str, Any], points: list[dict[str, Any]], found: list[dict[s
         "# How DRPN's time grows",
         "",
         "Written by `python benchmarks/growth.py`. Forward passes on one thread of a CPU, fp32, random inputs, full",
-        f"sequences; the median of {about['repeats']} repeats, seed {about['seed']}. One length is varied, the others",
-        "stay at "
+        f"sequences; the median of {about['repeats']} repeats, seed {about['seed']}.",
+        "One length is varied, the others stay at "
         "L = {title}, l_p = {clicked}, l_n = {skipped}, d = {size}.".format(**about["defaults"]),
         f"Commit {about['commit']}; {about['cores']} cores, {about['memory_gb']} GB, Python {about['python']}, "
         f"PyTorch {about['torch']}.",
         "",
         "![time against each length, in logarithms](../pictures/growth.png)",
         "",
-        "| part | varied | over | exponent of the time | of the operations counted | of appendix B's formula |",
-        "|---|---|---|---|---|---|",
+        "| part | varied | over | exponent of the time | of single rounds | of the operations | of appendix B |",
+        "|---|---|---|---|---|---|---|",
         *rows,
         "",
         f"- title encoder: `Drpn.title` on {TITLES} titles. Appendix B: O(L²d + Ld²).",
@@ -242,13 +248,15 @@ def page(about: dict[str, Any], points: list[dict[str, Any]], found: list[dict[s
         "  Appendix B, for each: O((l_p+l_n)d² + (l_p² + l_n² + (l_p+l_n)²)d); in inference, with the news encoded",
         "  beforehand, O((l_p² + l_n² + (l_p+l_n)²)d). Table and dashed lines take the second, since the projections",
         "  are part of the news stage. A part of (l_p+l_n)d² stays in `score` all the same: in the semantic encoder,",
-        "  W^I of Eq. 2 and W_a of Eq. 3 read what the self-attention gave, which no news has by itself. The",
-        "  appendix's formula leaves it out; with it, operations grow faster with d, and more slowly with the lengths.",
+        "  W^I of Eq. 2 (and W_a of Eq. 3, d by d') read what the self-attention gave, which no news has by itself.",
+        "  The appendix's formula leaves it out; with it, operations grow faster with d, more slowly with the lengths.",
         "",
-        "An exponent is the least squares slope in logarithms over the upper half of the values. That of the formula",
-        "is taken over the same values, each term counted once: where lower terms still count, it too lies below the",
-        "highest power. Operations are those of matrix products. Time is not operations: softmax, masks and the",
-        "reading of rows take theirs, and large matrix products run at a higher rate than small ones.",
+        "An exponent is the least squares slope in logarithms over the upper half of the values, of the medians;",
+        "beside it the least and the largest that any one round of repeats gives. Other work on the machine moves",
+        "them: expect another call of the command to differ within that range. The exponent of the formula is taken",
+        "over the same values, each term counted once: where lower terms still count, it too lies below the highest",
+        "power. Operations are those of matrix products. Time is not operations: softmax, masks and the reading of",
+        "rows take theirs, and large matrix products run at a higher rate than small ones.",
         "",
         "Milliseconds, as value: time.",
         "",

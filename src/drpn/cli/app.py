@@ -276,15 +276,23 @@ def models(json: Json = False) -> None:
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option("--out", help="Where the demo works; replaced if it exists.")] = Path("demo"),
-    users: Annotated[int, typer.Option(min=100, help="Readers of the simulated newsroom.")] = 2_000,
+    out: Annotated[Path, typer.Option("--out", help="Where the demo works; replaced if a demo made it.")] = Path(
+        "demo"
+    ),
+    users: Annotated[
+        int | None, typer.Option(min=100, help="Readers of the newsroom; 2,000, or 20,000 to train on.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the newsroom.")] = 0,
+    train: Annotated[bool, typer.Option("--train", help="Go on to train, measure and explain; minutes.")] = False,
 ) -> None:
-    """Simulate a newsroom, prepare it, and show its statistics and three of its readers."""
+    """Start from nothing: simulate a newsroom, prepare it, show its statistics and three of its readers.
+
+    With --train also DRPN, DRPN-N (clicks alone) and DRPN-D (no denoising), small, measured beside chance, popularity
+    and the oracle, and a picture of what DRPN trusted of one reader.
+
+    Example: [bold]drpn demo --train[/]
+    """
     from drpn.recipes.demo import demo as run
 
-    shown = run(out, users=users, seed=seed, progress=progress.for_this_terminal())
-    printing.statistics(shown.statistics)
-    for reader in shown.readers:
-        printing.reader(reader)
-    printing.next_steps(shown)
+    given = users or (20_000 if train else 2_000)
+    printing.demo(run(out, users=given, seed=seed, train=train, progress=progress.for_this_terminal()))

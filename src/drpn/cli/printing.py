@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from drpn.cli.case import print_case
 from drpn.evaluation.metrics import METRICS
 from drpn.recipes.table1 import table1
 
@@ -145,8 +146,21 @@ def reader(one: "Reader", *, most: int = 6) -> None:
         console.print(table)
 
 
-def next_steps(made: "Demo") -> None:
-    """What the demo left behind and what to try."""
+def demo(made: "Demo") -> None:
+    """What the demo made and found, and what to try next."""
+    statistics(made.statistics)
+    for one in made.readers:
+        reader(one, most=3 if made.trained else 6)
     print("\nThe word before each title is what only a simulator knows: why the reader clicked or skipped it.")
-    print(f"As a picture: {made.out}/readers.png. Logs and dataset: {made.out}/logs, {made.out}/dataset.")
-    print("Your own logs: drpn prepare LOGS --out FOLDER, in the formats of drpn prepare --help.")
+    if made.trained:
+        print(f"\nTrained on {made.trained.clicks:,} clicks:\n")
+        evaluation(made.trained.evaluation)
+        print_case(made.trained.case, most=5)
+        print(f"\nPictures: {made.out}/case.png (what DRPN trusted), {made.out}/readers.png. Next, for example:")
+        print(f"  drpn recommend {made.out}/drpn --user {made.trained.case.user_id}")
+        print(f"  drpn explain {made.out}/drpn --user {made.readers[0].user_id} --out other.png")
+    else:
+        print(f"As a picture: {made.out}/readers.png. Logs and dataset: {made.out}/logs, {made.out}/dataset. Next:")
+        print(f"  drpn train {made.out}/dataset --out run --set model.size=30 --set model.hidden=30")
+        print("  drpn demo --train                 DRPN and two ablations trained, measured, explained; minutes")
+    print("  drpn prepare LOGS --out FOLDER    your own logs; drpn prepare --help names the formats")

@@ -1,15 +1,35 @@
-"""The main job from nothing: a simulated newsroom, prepared, and three of its readers."""
+"""The main job from nothing: simulated logs, a dataset, DRPN and two of its ablations trained and measured, a case."""
 
+import dataclasses
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from drpn.batches.tables import Tables
+from drpn.bundle.files import inference_device
+from drpn.dataset.folder import Dataset
+from drpn.evaluation.metrics import Metrics, measure
+from drpn.evaluation.scoring import score_impressions
 from drpn.explain.pictures import draw_readers
 from drpn.explain.profiles import Reader, reader, typical_readers
+from drpn.explain.trace import Trace
 from drpn.logs.simulate import SimulationSettings, simulate
 from drpn.output import new_folder
 from drpn.progress import Progress, Silent
+from drpn.recipes.evaluate import Evaluation, compare, explain_in_numbers, reference_scores
+from drpn.recipes.explain import choose_user, explain
 from drpn.recipes.prepare import prepare
+from drpn.recipes.runs import Run
+from drpn.recipes.settings import entry
+from drpn.recipes.train import train as train_model
+from drpn.training.settings import TrainingSettings
+
+MODELS = ("drpn", "drpn-n", "drpn-d")
+SMALL = {"size": 32, "hidden": 32, "heads": 4}
+"""Vectors of 32 numbers in place of the paper's 300: minutes on two cores."""
+TRAINING = TrainingSettings(epochs=3, batch=128, rate=1e-3, decay=1.0)
+"""Chosen on the validation split of another newsroom."""
 
 
 @dataclass(frozen=True)
@@ -19,15 +39,59 @@ class Demo:
     out: Path
     statistics: dict[str, Any]
     readers: tuple[Reader, ...]
+    trained: "Trained | None"
 
 
-def demo(out: Path, *, users: int = 2_000, seed: int = 0, progress: Progress | None = None) -> Demo:
-    """Simulate into `out/logs`, prepare into `out/dataset`, read three profiles and draw them."""
+@dataclass(frozen=True)
+class Trained:
+    """What came of training: on how many clicks, how good, and the case of one reader."""
+
+    clicks: int
+    evaluation: Evaluation
+    case: Trace
+
+
+def demo(
+    out: Path, *, users: int = 2_000, seed: int = 0, train: bool = False, progress: Progress | None = None
+) -> Demo:
+    """Simulate, prepare and read profiles into `out`, which is replaced if an earlier demo made it; train if asked to."""
     progress = progress or Silent()
     with new_folder(out, replace=True) as folder:
         simulate(folder / "logs", SimulationSettings(users=users, seed=seed), progress=progress)
         dataset = prepare(folder / "logs", folder / "dataset", progress=progress)
-        readers = tuple(reader(dataset, user) for user in typical_readers(dataset))
-        with progress.stage("picture"):
-            draw_readers(readers, folder / "readers.png")
-        return Demo(out, dataset.statistics, readers)
+    dataset = Dataset.open(out / "dataset", verify=False)  # the folder has its name now
+    readers = tuple(reader(dataset, user) for user in typical_readers(dataset))
+    draw_readers(readers, out / "readers.png")
+    return Demo(out, dataset.statistics, readers, _train_all(out, dataset, progress) if train else None)
+
+
+def _train_all(out: Path, dataset: Dataset, progress: Progress) -> Trained:
+    runs = {name: _train(out, name, progress) for name in MODELS}
+    evaluation = _evaluate(runs, dataset, progress)
+    case = explain(out / MODELS[0], dataset.user_ids[choose_user(dataset)], out / "case.png", progress=progress)
+    (out / "results.json").write_text(json.dumps(evaluation.as_dict(), indent=1) + "\n", encoding="utf-8")
+    clicks = int(runs[MODELS[0]].bundle().manifest["training"]["clicks"])
+    return Trained(clicks, evaluation, case)
+
+
+def _train(out: Path, name: str, progress: Progress) -> Run:
+    settings = dataclasses.replace(entry(name).settings, **SMALL)
+    return train_model(out / "dataset", out / name, model=name, settings=settings, training=TRAINING, progress=progress)
+
+
+def _evaluate(runs: dict[str, Run], dataset: Dataset, progress: Progress) -> Evaluation:
+    """All models on one test split, beside what needs no learning; noise and faithfulness are the first one's."""
+    impressions = dataset.impressions("test")
+    device = inference_device()
+    tables = Tables.of(dataset, device)
+    models = {name: run.bundle().model.to(device) for name, run in runs.items()}
+    scores = {name: score_impressions(model, tables, impressions, progress) for name, model in models.items()}
+    with progress.stage("metrics and intervals"):
+        measured: dict[str, Metrics] = {
+            name: measure(each, impressions.clicked, impressions.offsets)
+            for name, each in (scores | reference_scores(dataset, impressions)).items()
+        }
+        table, comparisons = compare(measured, dataset, impressions, seed=0)
+    first = models[MODELS[0]]
+    noise, faithful = explain_in_numbers(first, tables, dataset, impressions, seed=0, progress=progress)
+    return Evaluation("test", table, comparisons, noise, faithful)
