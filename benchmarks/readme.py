@@ -15,7 +15,6 @@ from drpn.progress import Lines
 from drpn.recipes.demo import SMALL, TRAINING, Demo, demo
 from provenance import ROOT, commit, machine
 
-
 USERS = 20_000
 
 
@@ -46,13 +45,14 @@ def words(made: Demo, seed: int, seconds: float) -> list[str]:
     impressions = next(row["impressions"] for row in made.trained.evaluation.rows)
     return [
         "",
-        f"{made.statistics['users']:,} readers, {made.trained.clicks:,} clicks to train on, {impressions:,} test impressions; "
-        f"size {SMALL['size']}, {TRAINING.epochs} passes; seed {seed}, {seconds / 60:.1f} minutes "
+        f"{made.statistics['users']:,} readers, {made.trained.clicks:,} clicks to train on, {impressions:,} test "
+        f"impressions; size {SMALL['size']}, {TRAINING.epochs} passes; seed {seed}, {seconds / 60:.1f} minutes "
         f"on {machine()['cores']} cores, commit {commit()}.",
         "",
         f"Do DRPN's denoising weights find the noise? Noise AUC, 0.5 being chance: {'; '.join(found)}. "
         f"Are they faithful? Leaving out the most trusted clicked news moves the scores by {faithful['most']:.4f}, "
-        f"a random one by {faithful['random']:.4f}: {faithful['most_less_random']:+.4f} more ({low:+.4f} to {high:+.4f}).",
+        f"a random one by {faithful['random']:.4f}: {faithful['most_less_random']:+.4f} more "
+        f"({low:+.4f} to {high:+.4f}).",
     ]
 
 

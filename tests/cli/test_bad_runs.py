@@ -245,7 +245,7 @@ def test_a_folder_prepared_by_another_version(refused, data: Path) -> None:
     manifest = data / "manifest.json"
     write_sealed(manifest, check_seal(read_sealed(manifest)) | {"format": 99})
     assert refused("train", "data", "--out", "run", *SETS) == (
-        "data has format 99, this drpn reads 1; prepare the logs again"
+        "data has format 99, this drpn reads 1; prepare the logs again, or update drpn"
     )
 
 

@@ -53,6 +53,44 @@ def test_demo_shows_three_readers(drpn) -> None:
     assert drpn("demo", "--users", 300).returncode == 0  # a second time too
 
 
+def test_demo_can_train(drpn, tmp_path: Path) -> None:
+    done = drpn("demo", "--users", 300, "--train")
+    assert done.returncode == 0, done.stderr
+    for name in ("drpn", "drpn-n", "drpn-d", "popularity", "chance", "oracle"):
+        assert f"\n{name} " in done.stdout
+    assert "Noise AUC" in done.stdout
+    assert "Faithful?" in done.stdout
+    assert (tmp_path / "demo" / "case.png").stat().st_size > 10_000
+    assert json.loads((tmp_path / "demo" / "results.json").read_text())["split"] == "test"
+
+
+def test_from_training_to_a_recommendation(drpn, tmp_path: Path) -> None:
+    assert drpn("simulate", "logs", "--users", 150, "--news", 600).returncode == 0
+    assert drpn("prepare", "logs", "--out", "data").returncode == 0
+    small = [
+        word
+        for one in ("model.size=8", "model.hidden=8", "model.heads=2", "training.epochs=1")
+        for word in ("--set", one)
+    ]
+    assert drpn("train", "data", "--out", "run", *small).returncode == 0
+    user = Dataset.open(tmp_path / "data").user_ids[1]
+    rows = json.loads(drpn("recommend", "run", "--user", user, "--top", 3, "--json").stdout)["rows"]
+    assert [row["rank"] for row in rows] == [1, 2, 3]
+    stranger = drpn(
+        "recommend", "run", "--user", "nobody", "--title", "A gambit nobody expected", "--top", 2000, "--json"
+    )
+    assert "user nobody has no profile here; this is the ranking for a newcomer" in stranger.stderr
+    assert "A gambit nobody expected" in [row["title"] for row in json.loads(stranger.stdout)["rows"]]
+    found = json.loads(drpn("evaluate", "run", "--scores", "ranks.txt", "--json").stdout)
+    assert {row["model"] for row in found["rows"]} == {"drpn", "chance", "popularity", "oracle"}
+    assert {row["group"] for row in found["rows"]} == {"all", "with_profile", "without_profile"}
+    lines = (tmp_path / "ranks.txt").read_text().splitlines()
+    assert len(lines) == len(Dataset.open(tmp_path / "data").impressions("test"))
+    assert drpn("explain", "run", "--user", user, "--out", "case.png").returncode == 0
+    assert (tmp_path / "case.png").exists()
+    assert json.loads(drpn("models", "--json").stdout)["rows"][0]["name"] == "drpn"
+
+
 def test_standard_output_holds_results_alone(tmp_path: Path, mind: Path) -> None:
     """In a process of its own, where the engine could write past Python's streams."""
     command = [sys.executable, "-m", "drpn.cli"]

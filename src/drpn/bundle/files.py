@@ -21,7 +21,7 @@ import drpn
 from drpn.bundle.card import card
 from drpn.dataset.arrays import ArrayReader, sha256
 from drpn.dataset.folder import Dataset
-from drpn.dataset.sealed import BrokenSealError, check_seal, read_sealed, write_sealed
+from drpn.dataset.sealed import read_sealed, write_sealed
 from drpn.errors import RunError
 from drpn.models.base import ClickModel, DataShape
 from drpn.models.catalogue import CATALOGUE
@@ -132,16 +132,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     file = path / MANIFEST
     if not file.is_file():
         raise RunError(f"{path} is not a bundle: it has no {MANIFEST}; make one with: drpn train")
-    try:
-        document = read_sealed(file)
-    except ValueError as error:
-        raise RunError(f"{file} is not the manifest of a bundle; train again") from error
-    if document["format"] != FORMAT:
-        raise RunError(f"{path} has format {document['format']}, this drpn reads {FORMAT}; train again, or update drpn")
-    try:
-        return check_seal(document)
-    except BrokenSealError as error:
-        raise RunError(f"{file} has changed since it was written; train again") from error
+    return read_sealed(file, version=FORMAT, of="a bundle", error=RunError, remedy="train again")
 
 
 def _verify(path: Path, files: dict[str, str]) -> None:

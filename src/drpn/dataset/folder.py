@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drpn.dataset.arrays import Array, ArrayReader, Strings
-from drpn.dataset.sealed import BrokenSealError, check_seal, read_sealed
+from drpn.dataset.sealed import read_sealed
 from drpn.dataset.words import Vocabulary
 from drpn.errors import FolderError
 
@@ -161,13 +161,4 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     file = path / MANIFEST
     if not file.is_file():
         raise FolderError(f"{path} is not a dataset folder: it has no {MANIFEST}; make one with: drpn prepare")
-    try:
-        document = read_sealed(file)
-    except ValueError as error:
-        raise FolderError(f"{file} is not the manifest of a dataset folder; prepare the logs again") from error
-    if document["format"] != FORMAT:
-        raise FolderError(f"{path} has format {document['format']}, this drpn reads {FORMAT}; prepare the logs again")
-    try:
-        return check_seal(document)
-    except BrokenSealError as error:
-        raise FolderError(f"{file} has changed since it was written; prepare the logs again") from error
+    return read_sealed(file, version=FORMAT, of="a dataset folder", error=FolderError, remedy="prepare the logs again")

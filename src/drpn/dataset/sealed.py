@@ -1,13 +1,11 @@
-"""JSON documents that notice when a byte of them has changed."""
+"""JSON manifests that say which format they are, and notice when a byte of them has changed."""
 
 import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
-
-class BrokenSealError(ValueError):
-    """The document is not what was written."""
+from drpn.errors import DrpnError
 
 
 def write_sealed(file: Path, document: dict[str, Any]) -> None:
@@ -16,20 +14,20 @@ def write_sealed(file: Path, document: dict[str, Any]) -> None:
     file.write_text(json.dumps(sealed, indent=1) + "\n", encoding="utf-8")
 
 
-def read_sealed(file: Path) -> dict[str, Any]:
-    """The document; ValueError where it is none, BrokenSealError where it has changed."""
-    document = json.loads(file.read_text(encoding="utf-8"))
-    if not isinstance(document, dict) or "format" not in document:
-        raise ValueError("not a document of drpn")
-    return document
-
-
-def check_seal(document: dict[str, Any]) -> dict[str, Any]:
-    """The document without its checksum, which must fit."""
-    rest = {name: value for name, value in document.items() if name != "checksum"}
-    if document.get("checksum") != _checksum(rest):
-        raise BrokenSealError("changed")
-    return rest
+def read_sealed(file: Path, *, version: int, of: str, error: type[DrpnError], remedy: str) -> dict[str, Any]:
+    """The manifest `of` something, in this format and unchanged; else an `error` that tells the `remedy`."""
+    try:
+        document = json.loads(file.read_text(encoding="utf-8"))
+        found = document["format"]
+    except (ValueError, KeyError, TypeError) as cause:
+        raise error(f"{file} is not the manifest of {of}; {remedy}") from cause
+    if found != version:
+        raise error(f"{file.parent} has format {found}, this drpn reads {version}; {remedy}, or update drpn")
+    checksum = document.pop("checksum", None)
+    if checksum != _checksum(document):
+        raise error(f"{file} has changed since it was written; {remedy}")
+    sound: dict[str, Any] = document
+    return sound
 
 
 def _checksum(document: dict[str, Any]) -> str:

@@ -54,7 +54,7 @@ class Trained:
 def demo(
     out: Path, *, users: int = 2_000, seed: int = 0, train: bool = False, progress: Progress | None = None
 ) -> Demo:
-    """Simulate, prepare and read profiles into `out`, which is replaced if an earlier demo made it; train if asked to."""
+    """Simulate, prepare and read profiles into `out`, replaced if an earlier demo made it; train if asked to."""
     progress = progress or Silent()
     with new_folder(out, replace=True) as folder:
         simulate(folder / "logs", SimulationSettings(users=users, seed=seed), progress=progress)
