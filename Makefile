@@ -35,8 +35,12 @@ test: check  ## Every check and every test that takes seconds
 test-all: check  ## The slow tests too
 	$(BIN)/python -m pytest -q -n auto -m "not gpu"
 
-bench: install  ## Measure preparing logs: seconds and peak memory
-	$(BIN)/python benchmarks/prepare.py
+bench: install  ## Measure on this CPU: training, evaluation, preparing logs, how cost grows; about ten minutes
+	$(BIN)/python benchmarks/training.py --device cpu
+	$(BIN)/python benchmarks/evaluation.py --device cpu --seconds 5
+	$(BIN)/python benchmarks/prepare.py --impressions 100000 400000 --memory 2GB
+	$(BIN)/python benchmarks/exponents.py --seconds 3
+	@echo "numbers and pictures: docs/results/bench"
 
 lock:  ## Write requirements.lock anew from the ranges in pyproject.toml
 	rm -rf build/lock && $(PYTHON) -m venv build/lock

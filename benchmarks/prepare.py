@@ -1,23 +1,25 @@
 """How long preparing logs takes, and how much memory: `python benchmarks/prepare.py --impressions 400000`.
 
 Writes logs in MIND's format with numpy (news by popularity 1/rank, users with a heavy tail, one click of so many
-candidates), prepares them in a process of its own, and prints seconds and peak memory as JSON.
+candidates), prepares them in a process of its own, and gives seconds and peak memory as JSON, a picture and a table.
+The sizes that the project states are `--impressions 100000 400000 1600000`; they take minutes.
 """
 
 import argparse
-import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from provenance import machine
+from reporting import OUT, Panel, leave, table
 
 START = datetime(2019, 11, 9)
 
@@ -49,40 +51,69 @@ def write_logs(folder: Path, *, impressions: int, candidates: int, news: int, us
                 stream.write(line)
 
 
-def measure(logs: Path, out: Path, memory: str) -> dict[str, float]:
-    """Seconds and peak memory (MB) of `drpn prepare` in a process of its own."""
+def measure(logs: Path, out: Path, memory: str, sets: Sequence[str] = ()) -> dict[str, float]:
+    """Seconds, those of all processors, and peak memory (MB) of `drpn prepare` in a process of its own."""
+    command = [sys.executable, "-m", "drpn.cli", "prepare", logs, "--out", out, "--memory", memory]
+    command += [part for one in sets for part in ("--set", one)]
     start = time.perf_counter()
-    process = subprocess.Popen([sys.executable, "-m", "drpn.cli", "prepare", logs, "--out", out, "--memory", memory])
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
-    if os.waitstatus_to_exitcode(status):
+    seconds = time.perf_counter() - start
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
         raise SystemExit("drpn prepare failed")
-    return {"seconds": round(time.perf_counter() - start, 1), "peak_mb": round(usage.ru_maxrss / 1024)}
+    return {
+        "seconds": round(seconds, 2),
+        "cpu_seconds": round(usage.ru_utime + usage.ru_stime, 2),
+        "peak_mb": round(usage.ru_maxrss / 1024),
+    }
+
+
+def measure_shape(memories: list[str], sets: list[str], **shape: int) -> list[dict[str, Any]]:
+    """One run for each memory limit, on logs of this shape that are written for it and removed."""
+    with tempfile.TemporaryDirectory() as scratch:
+        logs, out = Path(scratch) / "logs", Path(scratch) / "dataset"
+        write_logs(logs, **shape)
+        runs = []
+        for memory in memories:
+            shutil.rmtree(out, ignore_errors=True)
+            runs.append({**shape, "memory": memory, **measure(logs, out, memory, sets)})
+    return runs
 
 
 def main() -> None:
-    """Write logs, prepare them with each memory limit, print what it took."""
+    """Write logs of each size, prepare them with each memory limit, tell what it took."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--impressions", type=int, default=400_000)
+    parser.add_argument("--impressions", nargs="+", type=int, default=[400_000])
     parser.add_argument("--candidates", type=int, default=30)
     parser.add_argument("--news", type=int, default=50_000)
     parser.add_argument("--users", type=int, help="default: a third of the impressions")
     parser.add_argument("--memory", nargs="+", default=["2GB", "1GB"], help="limits to give DuckDB, one run each")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, help="also write the JSON here")
+    parser.add_argument("--set", dest="sets", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--out", type=Path, default=OUT, help="the folder for prepare.json and prepare.png")
     given = parser.parse_args()
-    shape = {name: getattr(given, name) for name in ("impressions", "candidates", "news", "seed")}
-    shape["users"] = given.users or given.impressions // 3
-    with tempfile.TemporaryDirectory() as scratch:
-        write_logs(Path(scratch) / "logs", **shape)
-        runs = {}
-        for memory in given.memory:
-            out = Path(scratch) / "dataset"
-            shutil.rmtree(out, ignore_errors=True)
-            runs[memory] = measure(Path(scratch) / "logs", out, memory)
-    result = json.dumps({"shape": shape, "runs_by_memory_limit": runs, "machine": machine()}, indent=2)
-    print(result)
-    if given.out:
-        given.out.write_text(result + "\n")
+    runs = []
+    for impressions in given.impressions:
+        shape = {"impressions": impressions, "candidates": given.candidates, "news": given.news, "seed": given.seed}
+        users = given.users or max(impressions // 3, 1)
+        runs += measure_shape(given.memory, given.sets, users=users, **shape)
+        print(runs[-len(given.memory) :], flush=True)
+    print()
+    table(
+        ["impressions", "pairs", "memory", "seconds", "peak MB"],
+        [[run["impressions"], run["impressions"] * run["candidates"], run["memory"], run["seconds"], run["peak_mb"]]
+         for run in runs],
+    )  # fmt: skip
+
+    def lines(key: str) -> dict[str, list[tuple[float, float]]]:
+        return {
+            f"limit {memory}": [(run["impressions"], run[key]) for run in runs if run["memory"] == memory]
+            for memory in given.memory
+        }
+
+    panels = [Panel("impressions", "seconds", lines("seconds")), Panel("impressions", "peak MB", lines("peak_mb"))]
+    leave("prepare", {"sets": given.sets, "runs": runs}, panels, given.out)
 
 
 if __name__ == "__main__":

@@ -3,22 +3,67 @@
 import os
 import platform
 import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+PACKAGES = ("numpy", "torch", "triton", "duckdb", "ibis-framework")
+LOAD_BEFORE = round(os.getloadavg()[0], 1)
+"""Processes at work before the measuring began: with any, times are not the machine's best."""
 
 
 def commit() -> str:
-    """The commit the numbers were made with; `-dirty` where the source has changed since."""
+    """The commit the numbers were made with; `-dirty` where the source has changed since.
+
+    Where there is no checkout, the variable DRPN_COMMIT tells.
+    """
     number = _git("rev-parse", "--short", "HEAD")
+    if not number:
+        return os.environ.get("DRPN_COMMIT", "not known")
     return f"{number}-dirty" if _git("status", "--porcelain", "--untracked-files=no", "--", "src") else number
 
 
 def machine() -> dict[str, object]:
-    """What the numbers were made on."""
+    """What the numbers were made on, and with which versions."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 30
-    return {"commit": commit(), "cores": os.cpu_count(), "memory_gb": memory, "python": platform.python_version()}
+    return {
+        "commit": commit(),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "memory_gb": memory,
+        "load_before": LOAD_BEFORE,
+        **_gpu(),
+        "python": platform.python_version(),
+        **{name: found for name in PACKAGES if (found := _version(name))},
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def _gpu() -> dict[str, str]:
+    torch = sys.modules.get("torch")  # what does not compute with it need not load it
+    if torch is None or not torch.cuda.is_available():
+        return {}
+    return {"gpu": torch.cuda.get_device_name(), "cuda": torch.version.cuda}
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 def _git(*arguments: str) -> str:
-    return subprocess.run(["git", *arguments], capture_output=True, text=True, cwd=ROOT).stdout.strip()
+    try:
+        return subprocess.run(["git", *arguments], capture_output=True, text=True, cwd=ROOT).stdout.strip()
+    except OSError:
+        return ""

@@ -79,7 +79,7 @@ def lists(batches: Sequence[Batch]) -> list[list[list[int]]]:
 
 def test_distinct_positions_point_to_the_same_news() -> None:
     batch = Batch(torch.tensor([5, 6]), padded([[9, 7, 9], [3]]), padded([[7], [30, 2]]), padded([[9, 4, 1], [30, 9]]))
-    rows, local = distinct(batch)
+    rows, local = distinct(batch, news=NEWS)
     assert rows.tolist() == [0, 1, 2, 3, 4, 7, 9, 30]
     for name in ("clicked", "skipped", "candidates"):
         assert torch.equal(rows[getattr(local, name).long()], getattr(batch, name))
@@ -88,13 +88,13 @@ def test_distinct_positions_point_to_the_same_news() -> None:
 
 
 def test_distinct_has_padding_first_even_where_a_batch_has_none() -> None:
-    rows, local = distinct(Batch(torch.tensor([1]), padded([[8]]), padded([[6]]), padded([[8, 7]])))
+    rows, local = distinct(Batch(torch.tensor([1]), padded([[8]]), padded([[6]]), padded([[8, 7]])), news=NEWS)
     assert rows.tolist() == [0, 6, 7, 8]
     assert (local.clicked.tolist(), local.skipped.tolist(), local.candidates.tolist()) == ([[3]], [[1]], [[3, 2]])
 
 
 def test_distinct_of_empty_profiles() -> None:
-    rows, local = distinct(Batch(torch.tensor([1]), padded([[0]]), padded([[0]]), padded([[2, 2]])))
+    rows, local = distinct(Batch(torch.tensor([1]), padded([[0]]), padded([[0]]), padded([[2, 2]])), news=NEWS)
     assert rows.tolist() == [0, 2]
     assert not local.clicked_mask.any()
     assert not local.skipped_mask.any()

@@ -173,8 +173,11 @@ class Constant(ClickModel):
     def encode_news(self, news: NewsRows) -> Encoded:
         return news.rows.double()
 
-    def score(self, encoded: Encoded, batch: Batch) -> Tensor:  # noqa: ARG002
-        return torch.zeros(batch.candidates.shape)
+    def read(self, encoded: Encoded, batch: Batch) -> Tensor:  # noqa: ARG002
+        return batch.users
+
+    def match(self, encoded: Encoded, readers: Tensor, candidates: Tensor) -> Tensor:  # noqa: ARG002
+        return torch.zeros(candidates.shape)
 
 
 def test_a_model_without_aggregators_is_refused(tables: Tables, newsroom: Dataset) -> None:

@@ -18,7 +18,7 @@ from drpn.models.drpn import ABLATIONS, GraphNetwork
 
 SHAPE = DataShape(news=24, words=30, users=8, categories=4, subcategories=6)
 
-SMALL: dict[str, Any] = {"size": 12, "hidden": 8, "heads": 2, "graph_heads": 2}
+SMALL: dict[str, Any] = {"size": 12, "hidden": 8, "heads": 2, "head_size": 5, "graph_heads": 2}
 """Settings that make a network small, of whichever model has them."""
 
 DRPNS = ["drpn", *ABLATIONS]
@@ -163,7 +163,7 @@ def test_all_news_or_only_the_distinct_ones_of_the_batch(name: str) -> None:
     model, news = trained(name), newsroom()
     batch = impressions()
     few = Batch(*(getattr(batch, field.name)[3:6] for field in fields(batch)))
-    rows, pointing = distinct(few)
+    rows, pointing = distinct(few, news=SHAPE.news)
     assert len(rows) < len(news)
     same(scores(model, pointing, news[rows]), scores(model, few, news))
 

@@ -10,11 +10,19 @@ import torch
 from torch import Tensor, nn
 
 from drpn.batches.batch import Batch, NewsRows
-from drpn.layers.attention import GatedAggregate, MultiHeadAttention, attend, masked_softmax
+from drpn.layers.attention import GatedAggregate, MultiHeadAttention, Weight, attend, masked_softmax, side_by_side
 from drpn.layers.news import TitleEncoder
 from drpn.models.base import DataShape
 from drpn.models.catalogue import CATALOGUE
-from drpn.models.drpn import ContentAggregator, DenoisingAggregator, Drpn, GraphNetwork, Similarity
+from drpn.models.drpn import (
+    ContentAggregator,
+    DenoiseRows,
+    DenoisingAggregator,
+    Drpn,
+    GraphNetwork,
+    OppositeRows,
+    Similarity,
+)
 from reference import drpn_loops as loops
 from reference.drpn_loops import VARIANTS, Encoded, Heads, News, Viewed, Weights
 
@@ -106,6 +114,11 @@ def one(projected: Any) -> Any:
     return projected if projected is None else projected[None]
 
 
+def apart(news: Tensor, weights: list[Weight]) -> tuple[Tensor, ...]:
+    """What each of the weights makes of the news."""
+    return side_by_side(news, weights).split(SIZE, dim=-1)
+
+
 def test_attention() -> None:
     query, key, value = vectors(3, seed=1), vectors(4, seed=2), vectors(4, seed=3)
     mask = torch.tensor([True, False, True, True])
@@ -152,7 +165,8 @@ def test_titles(width: int) -> None:
 def test_content_based_aggregator(heads: int | None, count: int) -> None:
     aggregator = randomise(ContentAggregator(SIZE, HEADS.attention, HIDDEN, self_attention=heads is not None), seed=4)
     news, mask = spread(count)
-    found = aggregator(news[None], one(aggregator.project(news)), mask[None])
+    qkv = aggregator.attention.project(news) if aggregator.attention else None
+    found = aggregator(news[None], one(qkv), one(aggregator.logits(news)), mask[None])
     expected = loops.content_aggregator(weights_of(aggregator), news[mask].tolist(), heads)
     close(found.vector[0], expected.vector)
     close(found.weight[0], [0, *expected.weights, 0])
@@ -177,8 +191,13 @@ def test_denoising_aggregator(gamma: float, count: int, opposites: int | None) -
         projected, expected_others = None, None
     else:
         nn.init.constant_(aggregator.gamma, gamma)
-        projected, expected_others = one(aggregator.project_opposite(others)), others[others_mask].tolist()
-    found = aggregator(news[None], one(aggregator.project(news)), mask[None], projected, others_mask[None])
+        projected, expected_others = (
+            one(OppositeRows(*apart(others, aggregator.weights_opposite()))),
+            others[others_mask].tolist(),
+        )
+    found = aggregator(
+        news[None], one(DenoiseRows(*apart(news, aggregator.weights()))), mask[None], projected, others_mask[None]
+    )
     expected = loops.denoising_aggregator(weights_of(aggregator), news[mask].tolist(), expected_others)
     close(found.vector[0], expected.vector)
     close(found.weight[0], [0, *expected.weights, 0])
@@ -257,13 +276,12 @@ def profile(case: Case, user: User) -> dict[str, list[Encoded]]:
 def test_news(name: str) -> None:
     model, _, encoded = case(name, seed=1)
     found = model.encode_news(news_rows())
-    close(found.title[1:], [news.title for news in encoded.values()])
+    close(found["semantic"].news[1:], [news.title for news in encoded.values()])
+    assert found["semantic"].plain is found["semantic"].news
+    assert ("collaborative" in found) == VARIANTS[name].graph
     if VARIANTS[name].graph:
-        close(found.id[1:], [news.id for news in encoded.values()])
-        close(found.graph[1:], [news.graph for news in encoded.values()])
-    else:
-        assert found.id is None
-        assert found.graph is None
+        close(found["collaborative"].plain[1:], [news.id for news in encoded.values()])
+        close(found["collaborative"].news[1:], [news.graph for news in encoded.values()])
 
 
 def expected_views(name: str, case: Case, user: User) -> list[dict[str, Viewed]]:

@@ -64,16 +64,36 @@ class Batch:
         return Batch(*(getattr(self, field.name).to(device) for field in fields(self)))
 
 
-def distinct(batch: Batch) -> tuple[Int[Tensor, "U"], Batch]:
-    """The distinct news of a batch whose positions are rows of the dataset, and the batch pointing into them."""
-    parts = [batch.clicked, batch.skipped, batch.candidates]
-    padding = batch.users.new_zeros(1)
-    rows, positions = torch.unique(torch.cat([padding, *(part.flatten() for part in parts)]), return_inverse=True)
-    clicked, skipped, candidates = (
-        flat.view(part.shape)
-        for flat, part in zip(positions[1:].split([part.numel() for part in parts]), parts, strict=True)
-    )
+def distinct(batch: Batch, *, news: int, capacity: int | None = None) -> tuple[Int[Tensor, "U"], Batch]:
+    """The distinct news of a batch whose positions are rows of the dataset, and the batch pointing into them.
+
+    `news` is the number of rows that the dataset has. With a `capacity` there are always so many, padding behind those
+    of the batch: nothing then waits for a count. It must be enough (`count_distinct`).
+    """
+    there = _there(batch, news)
+    local = there.cumsum(0, dtype=torch.int32) - 1
+    if capacity is None:
+        rows = there.nonzero().squeeze(1)
+    else:
+        places = torch.where(there, local, capacity)  # one place more, for all that are not there
+        rows = places.new_zeros(capacity + 1, dtype=torch.int64)
+        rows = rows.scatter_(0, places.long(), torch.arange(news, device=rows.device))[:capacity]
+    clicked, skipped, candidates = (local[part] for part in (batch.clicked, batch.skipped, batch.candidates))
     return rows, Batch(batch.users, clicked, skipped, candidates)
+
+
+def count_distinct(batch: Batch, *, news: int) -> Int[Tensor, ""]:
+    """How many distinct news a batch has, padding counted."""
+    return _there(batch, news).sum()
+
+
+def _there(batch: Batch, news: int) -> Bool[Tensor, "news"]:
+    """Which rows of the dataset the batch holds; padding always."""
+    there = torch.zeros(news, dtype=torch.bool, device=batch.candidates.device)
+    there[:1] = True
+    for part in (batch.clicked, batch.skipped, batch.candidates):
+        there.index_fill_(0, part.flatten().long(), True)
+    return there
 
 
 Scores = Float[Tensor, "B C"]

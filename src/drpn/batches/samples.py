@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -45,6 +46,13 @@ class Clicks:
         return len(self.users)
 
 
+class Plan(NamedTuple):
+    """The samples of one pass in their order; the first candidate of each is the click."""
+
+    users: Int[Tensor, "clicks"]
+    candidates: Int[Tensor, "clicks C"]
+
+
 @dataclass(frozen=True)
 class Sampler:
     """Batches of samples in an order that seed and pass alone decide, so that a run can be taken up anywhere."""
@@ -59,15 +67,20 @@ class Sampler:
         """Batches of one pass."""
         return -(-len(self.clicks) // self.batch_size)
 
-    def batches(self, epoch: int, start: int = 0) -> Iterator[Batch]:
-        """The batches of a pass from the `start`-th on; the first candidate of each sample is the click."""
+    def plan(self, epoch: int) -> Plan:
+        """Every click once, with skips of its impression drawn anew."""
         device = self.clicks.users.device
-        order = torch.randperm(len(self.clicks), generator=_generator(self.seed, epoch, device), device=device)
+        chance = _generator(self.seed, epoch, device)
+        order = torch.randperm(len(self.clicks), generator=chance, device=device)
+        candidates = torch.cat([self.clicks.news[order, None], self._skips(order, chance)], dim=1)
+        return Plan(self.clicks.users[order], candidates)
+
+    def batches(self, epoch: int, start: int = 0) -> Iterator[Batch]:
+        """The batches of a pass from the `start`-th on."""
+        plan = self.plan(epoch)
         for step in range(start, len(self)):
-            which = order[step * self.batch_size : (step + 1) * self.batch_size]
-            chance = _generator(self.seed, epoch, device, step + 1)
-            candidates = torch.cat([self.clicks.news[which, None], self._skips(which, chance)], dim=1)
-            yield self.tables.batch(self.clicks.users[which], candidates)
+            which = slice(step * self.batch_size, (step + 1) * self.batch_size)
+            yield self.tables.batch(plan.users[which], plan.candidates[which])
 
     def _skips(self, which: Int[Tensor, "B"], chance: torch.Generator) -> Int[Tensor, "B K"]:
         """Different skips of each impression, 0 where it has too few (Floyd: a draw without replacement)."""
@@ -84,6 +97,6 @@ class Sampler:
         return torch.where(drawn >= 0, self.clicks.skipped[places], 0)
 
 
-def _generator(seed: int, epoch: int, device: torch.device, step: int = 0) -> torch.Generator:
-    state = np.random.SeedSequence([seed, epoch, step]).generate_state(1, np.uint64)[0]
+def _generator(seed: int, epoch: int, device: torch.device) -> torch.Generator:
+    state = np.random.SeedSequence([seed, epoch]).generate_state(1, np.uint64)[0]
     return torch.Generator(device).manual_seed(int(state >> 1))

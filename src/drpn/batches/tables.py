@@ -1,5 +1,6 @@
 """A dataset folder's news and profiles as tensors."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,8 +22,8 @@ class Tables:
     skipped: Int[Tensor, "users N"]
 
     @classmethod
-    def of(cls, dataset: Dataset, device: torch.device) -> "Tables":
-        """The tables of a dataset."""
+    def of(cls, dataset: Dataset, device: torch.device, *, reads: Sequence[str] = ("clicked", "skipped")) -> "Tables":
+        """The tables of a dataset; sequences that a model does not read are empty."""
         arrays = dataset.arrays
         news = NewsRows(
             rows=torch.arange(len(dataset.news_ids), dtype=torch.int32),
@@ -32,11 +33,24 @@ class Tables:
             subcategory=_tensor(arrays.array("news/subcategory")),
             seen=torch.from_numpy(arrays.array("news/times_shown") > 0),
         )
-        return cls(news.to(device), _tensor(dataset.clicked).to(device), _tensor(dataset.skipped).to(device))
+        sides = (_tensor(getattr(dataset, side)) for side in ("clicked", "skipped"))
+        read = [
+            side if name in reads else side.new_zeros(len(side), 1)
+            for name, side in zip(("clicked", "skipped"), sides, strict=True)
+        ]
+        return cls(news.to(device), *(side.to(device) for side in read))
 
-    def batch(self, users: Int[Tensor, "B"], candidates: Int[Tensor, "B C"]) -> Batch:
-        """The impressions of some users, positions being rows of the dataset; padding beyond the longest is cut."""
-        return Batch(users, _cut(self.clicked[users]), _cut(self.skipped[users]), candidates)
+    def batch(self, users: Int[Tensor, "B"], candidates: Int[Tensor, "B C"], *, cut: bool = True) -> Batch:
+        """The impressions of some users, positions being rows of the dataset.
+
+        Padding beyond the longest sequence is cut, for which a GPU has to be waited for; `cut=False` keeps it.
+        """
+        clicked, skipped = self.clicked[users], self.skipped[users]
+        return (
+            Batch(users, _cut(clicked), _cut(skipped), candidates)
+            if cut
+            else Batch(users, clicked, skipped, candidates)
+        )
 
 
 def _cut(sequences: Int[Tensor, "B S"]) -> Int[Tensor, "B S"]:

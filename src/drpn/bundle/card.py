@@ -9,7 +9,7 @@ def card(manifest: dict[str, Any]) -> str:
     lines = [
         f"# {manifest['model']}",
         "",
-        "A news recommender trained with drpn. It ranks news for a reader from what the reader clicked and skipped.",
+        "A news recommender trained with drpn. It ranks news for a reader from the feedback that the reader gave.",
         "",
         "## Data",
         "",

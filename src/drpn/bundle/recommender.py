@@ -1,6 +1,7 @@
 """Ranks news for a user with a bundle."""
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,6 +12,7 @@ from drpn.batches.batch import Batch, NewsRows, distinct
 from drpn.batches.tables import Tables
 from drpn.bundle.files import Bundle, inference_device
 from drpn.dataset.words import title_words
+from drpn.errors import SettingsError
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,8 @@ class Ranking:
     user_id: str
     known: bool
     rows: tuple[Ranked, ...]
+    notes: tuple[str, ...] = ()
+    """What of the new titles could not be used, a line each."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,20 @@ class NewTitle:
     title: str
     category: str = ""
     subcategory: str = ""
+
+
+def new_titles(
+    titles: Sequence[str], categories: Sequence[str] = (), subcategories: Sequence[str] = ()
+) -> list[NewTitle]:
+    """The titles with their labels: one label for each title, in their order, or none at all."""
+    for name, labels in (("category", categories), ("subcategory", subcategories)):
+        if labels and len(labels) != len(titles):
+            raise SettingsError(
+                f"{len(labels)} --{name} for {len(titles)} --title; give one for each title, in their order "
+                "('' for none), or none at all"
+            )
+    nothing = [""] * len(titles)
+    return [NewTitle(*one) for one in zip(titles, categories or nothing, subcategories or nothing, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -58,39 +76,64 @@ class Recommender:
         names += [("new", one.title) for one in new]
         best = sorted(range(len(names)), key=lambda place: (-scores[place], place))[:top]
         rows = tuple(Ranked(rank, *names[place], scores[place]) for rank, place in enumerate(best, start=1))
-        return Ranking(user_id, len(profile - {0}) > 0, rows)
+        return Ranking(user_id, len(profile - {0}) > 0, rows, tuple(dict.fromkeys(self._notes(new))))
 
     @torch.no_grad()
     def _score(self, user: int, old: Sequence[int], new: Sequence[NewTitle]) -> list[float]:
         device = self._tables.clicked.device
         candidates = torch.tensor([old], dtype=torch.int32, device=device).reshape(1, -1)
         batch = self._tables.batch(torch.tensor([user], device=device), candidates)
-        rows, local = distinct(batch)
+        rows, local = distinct(batch, news=len(self._tables.news))
         news = self._tables.news[rows]
         if new:
-            news = _joined(news, self._new_rows(new, news))
+            news = _joined(news, self.read(new))
             fresh = torch.arange(len(rows), len(news), device=device).reshape(1, -1).to(local.candidates.dtype)
             local = Batch(local.users, local.clicked, local.skipped, torch.cat([local.candidates, fresh], dim=1))
         model = self.bundle.model.to(device)
         scores: list[float] = model.score(model.encode_news(news), local)[0].float().tolist()
         return scores
 
-    def _new_rows(self, new: Sequence[NewTitle], like: NewsRows) -> NewsRows:
-        length = like.words.shape[1]
-        vocabulary = self.bundle.data.vocabulary
+    def read(self, new: Sequence[NewTitle]) -> NewsRows:
+        """What the model reads of new titles: their words, labels in front as in the log, and the labels' rows."""
+        like, vocabulary = self._tables.news, self.bundle.data.vocabulary
         in_front = self.bundle.manifest["data"]["settings"]["category_words"]
-        labels = [(one.category, one.subcategory) if in_front else () for one in new]
-        texts = [title_words(one.title, names) for one, names in zip(new, labels, strict=True)]
-        words = [vocabulary.encode(text, length) for text in texts]
+        words, categories, subcategories = [], [], []
+        for one in new:
+            labels = [name if name in rows else "" for _, name, rows in self._labels(one)]  # unknown: as if none
+            text = title_words(one.title, labels if in_front else ())
+            words.append(vocabulary.encode(text, like.words.shape[1]))
+            categories.append(self._category_rows.get(labels[0], 0))
+            subcategories.append(self._subcategory_rows.get(labels[1], 0))
         nothing = like.rows.new_zeros(len(new))
         return NewsRows(
             rows=nothing,
             words=torch.from_numpy(np.stack(words)).to(like.words.device),
             neighbours=like.neighbours.new_zeros(len(new), like.neighbours.shape[1]),
-            category=nothing,
-            subcategory=nothing,
+            category=like.category.new_tensor(categories),
+            subcategory=like.subcategory.new_tensor(subcategories),
             seen=nothing.bool(),
         )
+
+    def _labels(self, one: NewTitle) -> tuple[tuple[str, str, dict[str, int]], ...]:
+        return (
+            ("category", one.category.strip(), self._category_rows),
+            ("subcategory", one.subcategory.strip(), self._subcategory_rows),
+        )
+
+    def _notes(self, new: Sequence[NewTitle]) -> Iterator[str]:
+        for kind, label, known in (part for one in new for part in self._labels(one)):
+            if label and label not in known:
+                near = difflib.get_close_matches(label, known, n=1)
+                hint = f"; did you mean '{near[0]}'?" if near else ""
+                yield f"no news of the log has the {kind} '{label}'; the title is ranked without it{hint}"
+
+    @cached_property
+    def _category_rows(self) -> dict[str, int]:
+        return {name: row for row, name in enumerate(self.bundle.data.arrays.strings("categories/name")) if row}
+
+    @cached_property
+    def _subcategory_rows(self) -> dict[str, int]:
+        return {name: row for row, name in enumerate(self.bundle.data.arrays.strings("subcategories/name")) if row}
 
     @cached_property
     def _tables(self) -> Tables:

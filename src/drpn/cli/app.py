@@ -152,6 +152,9 @@ def train(
     config: Config = None,
     sets: Sets = None,
     resume: Annotated[bool, typer.Option("--resume", help="Take up a run that was stopped.")] = False,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Write the curve for TensorBoard too; needs drpn\\[tensorboard].")
+    ] = False,
 ) -> None:
     """Train a model on a dataset folder.
 
@@ -170,6 +173,7 @@ def train(
         settings=settings.model,
         training=settings.training,
         resume=resume,
+        tensorboard=tensorboard,
         progress=progress.for_this_terminal(),
     )
     printing.trained(done)
@@ -212,17 +216,23 @@ def recommend(
     title: Annotated[
         list[str] | None, typer.Option(help="A story that training never saw, ranked with the rest. May be repeated.")
     ] = None,
+    category: Annotated[
+        list[str] | None, typer.Option(help="The category of a --title; one for each, in their order.")
+    ] = None,
+    subcategory: Annotated[list[str] | None, typer.Option(help="Likewise its subcategory.")] = None,
     json: Json = False,
 ) -> None:
     """Rank the news of the log's last day for a user, and titles of your own among them.
 
-    Example: [bold]drpn recommend run --user U42 --title "Chess champion loses to a newcomer"[/]
+    Example: [bold]drpn recommend run --user U42 --title "Chess champion loses to a newcomer" --category sports[/]
     """
-    from drpn.bundle.recommender import NewTitle, Recommender
+    from drpn.bundle.recommender import Recommender, new_titles
     from drpn.recipes.runs import Run
 
-    recommender = Recommender(Run.open(run).bundle())
-    ranking = recommender.rank(user, top=top, new=[NewTitle(one) for one in title or ()])
+    new = new_titles(title or (), category or (), subcategory or ())
+    ranking = Recommender(Run.open(run).bundle()).rank(user, top=top, new=new)
+    for note in ranking.notes:
+        print(f"drpn: {note}", file=sys.stderr)
     if not ranking.known:
         print(f"drpn: user {user} has no profile here; this is the ranking for a newcomer", file=sys.stderr)
     if json:

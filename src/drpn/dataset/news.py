@@ -10,6 +10,7 @@ import pyarrow as pa
 from drpn.dataset.arrays import Array, ArrayWriter, Strings
 from drpn.dataset.settings import DataSettings
 from drpn.dataset.texts import strings
+from drpn.dataset.titles import vectors_from_titles
 from drpn.dataset.vectors import WordVectors, read_vectors
 from drpn.dataset.words import UNKNOWN, Vocabulary, title_words, tokens
 from drpn.errors import LogError
@@ -101,6 +102,10 @@ def _write_words(
     known: dict[str, Any] = {"words": len(vocabulary) - UNKNOWN - 1, "mean_title_words": sum(lengths) / len(lengths)}
     if vectors is not None:
         known |= _write_vectors(read_vectors(vectors, vocabulary), rows, writer, progress)
+    elif settings.vector_size:
+        shown = rows[times_shown > 0]  # what came after training must not shape what training starts from
+        of_titles = vectors_from_titles(shown, words=len(vocabulary), size=settings.vector_size)
+        known |= _write_vectors(of_titles, rows, writer, progress)
     return known
 
 

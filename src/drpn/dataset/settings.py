@@ -16,6 +16,8 @@ class DataSettings:
     """Words kept of each title."""
     category_words: bool = True
     """Put category and subcategory in front of the title as two words, within `words`."""
+    vector_size: int = 300
+    """Size of the word vectors learnt from the titles shown in training, where no vector file is given; 0: none."""
     neighbours: int = 5
     """Heaviest graph neighbours kept of each news."""
     graph: Literal["co-click", "consecutive"] = "co-click"
@@ -34,6 +36,8 @@ class DataSettings:
         for name in ("clicked", "skipped", "words", "neighbours", "train_days"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it takes 1 or more")
+        if self.vector_size < 0:
+            raise ValueError(f"vector_size is {self.vector_size}; it takes 0 or more")
         if self.profile_days is not None and self.profile_days < 1:
             raise ValueError(f"profile_days is {self.profile_days}; it takes 1 or more")
         if not 0 < self.validation < 1:

@@ -102,7 +102,7 @@ def trace(
     model = drpn_only(model).eval()
     device = tables.clicked.device
     shown = torch.tensor([list(candidates)], dtype=tables.clicked.dtype, device=device).reshape(1, -1)
-    rows, batch = distinct(tables.batch(torch.tensor([user], device=device), shown))
+    rows, batch = distinct(tables.batch(torch.tensor([user], device=device), shown), news=len(tables.news))
     views = model.views(model.encode_news(tables.news[rows]), batch)
     return Trace(
         user_id=dataset.user_ids[user],
@@ -141,8 +141,7 @@ def profile_weights(
         for start in range(0, len(everyone), USERS_AT_ONCE):
             some = everyone[start : start + USERS_AT_ONCE]
             batch = tables.batch(some, some.new_zeros(len(some), 1))
-            positions = {name: getattr(batch, name) for name in model.semantic.sides}
-            weights = model.semantic.read(encoded.title, encoded.semantic, positions).weights
+            weights = model.read({"semantic": encoded["semantic"]}, batch)["semantic"].interests.weights
             for name in sides:
                 values = weights[f"{name} {kind}"].float().cpu().numpy()
                 found[name][start : start + len(some), : values.shape[1]] = values

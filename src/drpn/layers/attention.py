@@ -1,17 +1,13 @@
 """Attention over what is really there."""
 
 import math
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
-from torch.nn.functional import embedding, scaled_dot_product_attention
-
-
-def rows(table: Float[Tensor, "U D"], positions: Int[Tensor, "..."]) -> Float[Tensor, "... D"]:
-    """The rows of a table at some positions; its gradient is summed by rows, much faster than that of indexing."""
-    return embedding(positions, table)
+from torch.nn.functional import linear, scaled_dot_product_attention
 
 
 def masked_softmax(logits: Float[Tensor, "..."], mask: Bool[Tensor, "..."]) -> Float[Tensor, "..."]:
@@ -31,9 +27,39 @@ def attend(
     return masked_softmax(logits, mask) @ value
 
 
+class Weight(NamedTuple):
+    """The weight and the bias of a linear layer, or of several taken one after the other."""
+
+    matrix: Float[Tensor, "out D"]
+    bias: Float[Tensor, "out"] | None = None
+
+    @classmethod
+    def of(cls, layer: nn.Linear) -> "Weight":
+        """Those of a layer."""
+        return cls(layer.weight, layer.bias)
+
+
+def side_by_side(items: Float[Tensor, "... D"], weights: Sequence[Weight]) -> Float[Tensor, "... all"]:
+    """What several linear layers make of the same items, in one matrix product; nothing of none."""
+    if not weights:
+        return items[..., :0]
+    matrix = torch.cat([weight.matrix for weight in weights])
+    if all(weight.bias is None for weight in weights):
+        return linear(items, matrix)
+    biases = [matrix.new_zeros(len(one.matrix)) if one.bias is None else one.bias for one in weights]
+    return linear(items, matrix, torch.cat(biases))
+
+
 def in_parts(values: Float[Tensor, "... hd"], count: int) -> Float[Tensor, "... h d"]:
     """The last axis as so many equal parts."""
     return values.reshape(*values.shape[:-1], count, values.shape[-1] // count)
+
+
+def along(items: Float[Tensor, "... D"], direction: Float[Tensor, "D"]) -> Float[Tensor, "..."]:
+    """The inner product of each item with one vector."""
+    if items.is_cuda:  # a compiler joins this to what made the items, which are then never written
+        return (items * direction).sum(-1)
+    return items @ direction
 
 
 def weighted_sum(weights: Float[Tensor, "B H"], values: Float[Tensor, "B H D"]) -> Float[Tensor, "B D"]:
@@ -48,38 +74,72 @@ def or_else(
     return torch.where(there.unsqueeze(-1), values, instead.to(values.dtype))
 
 
-class QueryKeyValue(NamedTuple):
-    """The three projections of an attention."""
+def self_attention(qkv: Float[Tensor, "B S QKV"], mask: Bool[Tensor, "B S"], heads: int) -> Float[Tensor, "B S D"]:
+    """Every item of a sequence reads all of it, head by head; `qkv` has queries, keys and values side by side."""
+    size = qkv.shape[-1] // 3
+    if qkv.is_cuda and qkv.dtype != torch.float64 and qkv.shape[1] <= 128 and size // heads <= 128:
+        found: Tensor = _ShortAttention.apply(qkv, mask, heads)  # type: ignore[no-untyped-call]
+        return found
+    return plain_self_attention(qkv, mask, heads)
 
-    query: Float[Tensor, "... D"]
-    key: Float[Tensor, "... D"]
-    value: Float[Tensor, "... D"]
+
+def plain_self_attention(
+    qkv: Float[Tensor, "B S QKV"], mask: Bool[Tensor, "B S"], heads: int
+) -> Float[Tensor, "B S D"]:
+    """What the kernel must give: its tested reference."""
+    query, key, value = (in_parts(part, heads).transpose(1, 2) for part in qkv.chunk(3, dim=-1))  # (B h S d)
+    # a sequence with nothing in it may read its padding: no softmax over nothing, and nobody looks at the result
+    allowed = mask | ~mask.any(-1, keepdim=True)  # (B S)
+    read = scaled_dot_product_attention(query, key, value, attn_mask=allowed[:, None, None, :])
+    return read.transpose(1, 2).flatten(-2)
+
+
+class _ShortAttention(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, qkv: Tensor, mask: Tensor, heads: int) -> Tensor:
+        from drpn.layers.kernels import short_attention  # Triton comes with torch on GPU machines alone
+
+        qkv = qkv if qkv.stride(-1) == 1 else qkv.contiguous()
+        ctx.save_for_backward(qkv, mask)
+        ctx.heads = heads
+        found: Tensor = short_attention(qkv, mask, heads)
+        return found
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        from drpn.layers.kernels import short_attention_backward
+
+        return short_attention_backward(*ctx.saved_tensors, gradient, ctx.heads), None, None
 
 
 class MultiHeadAttention(nn.Module):
-    """Eq. 2: [head_1; ...; head_h] W^I with head_i = Attn(Q W^Q_i, K W^K_i, V W^V_i), of a sequence with itself."""
+    """Eq. 2: [head_1; ...; head_h] W^I with head_i = Attn(Q W^Q_i, K W^K_i, V W^V_i), of a sequence with itself.
 
-    def __init__(self, size: int, heads: int) -> None:
+    A head is a part of `size` where no `head_size` is given; without `join` there is no W^I.
+    """
+
+    def __init__(self, size: int, heads: int, *, head_size: int | None = None, join: bool = True) -> None:
         super().__init__()
-        if size % heads:
+        if head_size is None and size % heads:
             raise ValueError(f"heads is {heads}; it takes a divisor of size, which is {size}")
+        width = size if head_size is None else heads * head_size
         self.heads = heads
-        self.query = nn.Linear(size, size, bias=False)
-        self.key = nn.Linear(size, size, bias=False)
-        self.value = nn.Linear(size, size, bias=False)
-        self.join = nn.Linear(size, size, bias=False)
+        self.query = nn.Linear(size, width, bias=False)
+        self.key = nn.Linear(size, width, bias=False)
+        self.value = nn.Linear(size, width, bias=False)
+        self.join = nn.Linear(width, size, bias=False) if join else nn.Identity()
 
-    def project(self, items: Float[Tensor, "... D"]) -> QueryKeyValue:
-        """What each item brings, whatever sequence it stands in."""
-        return QueryKeyValue(self.query(items), self.key(items), self.value(items))
+    def weights(self) -> list[Weight]:
+        """W^Q, W^K and W^V of all heads."""
+        return [Weight(layer.weight) for layer in (self.query, self.key, self.value)]
 
-    def forward(self, projected: QueryKeyValue, mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
+    def project(self, items: Float[Tensor, "... D"]) -> Float[Tensor, "... QKV"]:
+        """What each item brings, whatever sequence it stands in: query, key and value side by side."""
+        return side_by_side(items, self.weights())
+
+    def forward(self, projected: Float[Tensor, "B S QKV"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
         """Every item of the sequence reads all of it."""
-        query, key, value = (in_parts(part, self.heads).transpose(1, 2) for part in projected)  # (B h S d)
-        # a sequence with nothing in it may read its padding: no softmax over nothing, and nobody looks at the result
-        allowed = mask | ~mask.any(-1, keepdim=True)  # (B S)
-        heads = scaled_dot_product_attention(query, key, value, attn_mask=allowed[:, None, None, :])
-        joined: Tensor = self.join(heads.transpose(1, 2).flatten(-2))
+        joined: Tensor = self.join(self_attention(projected, mask, self.heads))
         return joined
 
 
@@ -93,8 +153,7 @@ class GatedAggregate(nn.Module):
 
     def logits(self, items: Float[Tensor, "... D"]) -> Float[Tensor, "..."]:
         """tanh(T W_a + b_a) W_g: how much each item matters, before the softmax."""
-        gates: Tensor = self.gate(torch.tanh(self.hidden(items)))
-        return gates.squeeze(-1)
+        return along(torch.tanh(self.hidden(items)), self.gate.weight[0])
 
     def forward(self, items: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> "Aggregated":
         """The weighted sum of the items, and the weights; zero where there is none."""

@@ -7,9 +7,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from drpn.layers.attention import GatedAggregate, MultiHeadAttention, or_else
+from drpn.layers.gather import rows
 
 WORD_SPREAD = 0.1
 """Standard deviation of word vectors that no file gave."""
+ID_SPREAD = 0.01
+"""Standard deviation of id vectors: small, so that what is learnt of a news in few steps outweighs how it began."""
 
 
 class WordVectors(nn.Module):
@@ -29,7 +32,7 @@ class WordVectors(nn.Module):
 
     def forward(self, words: Int[Tensor, "U W"]) -> Float[Tensor, "U W D"]:
         """The vector of each word."""
-        vectors: Tensor = self.project(self.table(words))
+        vectors: Tensor = self.project(rows(self.table.weight, words))
         return vectors
 
 
@@ -66,19 +69,18 @@ class IdVectors(nn.Module):
     def __init__(self, news: int, size: int, dropped: float) -> None:
         super().__init__()
         self.table = nn.Embedding(news, size, padding_idx=0)
-        nn.init.normal_(self.table.weight, std=WORD_SPREAD)
+        nn.init.normal_(self.table.weight, std=ID_SPREAD)
         with torch.no_grad():
             self.table.weight[0] = 0
         self.unknown = nn.Parameter(torch.zeros(size))
         self.dropped = dropped
 
-    def forward(self, rows: Int[Tensor, "U"], seen: Bool[Tensor, "U"]) -> Float[Tensor, "U D"]:
+    def forward(self, news: Int[Tensor, "U"], seen: Bool[Tensor, "U"]) -> Float[Tensor, "U D"]:
         """The vector of each news."""
         if self.training and self.dropped:
-            seen = seen & (torch.rand(rows.shape, device=rows.device) >= self.dropped)
-        return or_else(self.table(rows), seen, self.unknown)
+            seen = seen & (torch.rand(news.shape, device=news.device) >= self.dropped)
+        return or_else(rows(self.table.weight, news), seen, self.unknown)
 
-    def of_neighbours(self, rows: Int[Tensor, "U K"]) -> Float[Tensor, "U K D"]:
+    def of_neighbours(self, news: Int[Tensor, "U K"]) -> Float[Tensor, "U K D"]:
         """The vectors of graph neighbours, which training saw, all of them."""
-        vectors: Tensor = self.table(rows)
-        return vectors
+        return rows(self.table.weight, news)

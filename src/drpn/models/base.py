@@ -1,11 +1,12 @@
-"""The contract of a click model: two stages, so that what depends on the news alone is computed once per news."""
+"""The contract of a click model: what depends on the news alone is computed once per news, and what depends on the user
+alone once per user."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -13,6 +14,8 @@ from drpn.batches.batch import Batch, NewsRows
 
 Encoded = Any
 """Tensors whose first axis is the news; a tensor, or named tuples of tensors."""
+Readers = Any
+"""Tensors whose first axis is the users; a tensor, or named tuples of tensors."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +34,23 @@ class DataShape:
 class ClickModel(nn.Module, ABC):
     """Scores candidates for users."""
 
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Which sequences of a profile the model looks at; the others need not be there."""
+        return ("clicked", "skipped")
+
     @abstractmethod
     def encode_news(self, news: NewsRows) -> Encoded:
         """What depends on the news alone."""
 
     @abstractmethod
+    def read(self, encoded: Encoded, batch: Batch) -> Readers:
+        """What depends on the user, whatever the candidates; positions of the batch point into what was encoded."""
+
+    @abstractmethod
+    def match(self, encoded: Encoded, readers: Readers, candidates: Int[Tensor, "B C"]) -> Float[Tensor, "B C"]:
+        """The score of every candidate for its user."""
+
     def score(self, encoded: Encoded, batch: Batch) -> Float[Tensor, "B C"]:
-        """The score of every candidate; positions of the batch point into what was encoded."""
+        """The score of every candidate of a batch."""
+        return self.match(encoded, self.read(encoded, batch), batch.candidates)

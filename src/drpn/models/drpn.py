@@ -10,7 +10,8 @@ alpha_i (x_i W): the numbers are those of the plain formulation.
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -21,17 +22,19 @@ from drpn.layers.attention import (
     Aggregated,
     GatedAggregate,
     MultiHeadAttention,
-    QueryKeyValue,
+    Weight,
     aggregate,
+    along,
     attend,
     in_parts,
     masked_softmax,
     or_else,
-    rows,
+    side_by_side,
     weighted_sum,
 )
 from drpn.layers.news import IdVectors, TitleEncoder
 from drpn.models.base import ClickModel, DataShape
+from drpn.models.encoded import at_positions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,13 +122,6 @@ class GraphNetwork(nn.Module):
         return torch.sigmoid(self.gate(both)) * torch.tanh(self.content(both))
 
 
-class ContentRows(NamedTuple):
-    """What a news brings to a content-based aggregator."""
-
-    attention: QueryKeyValue | None
-    logit: Float[Tensor, "U"] | None
-
-
 class ContentAggregator(nn.Module):
     """Section 4.3.1: Aggregate(LN(P + MH(P, P, P))); in the collaborative encoder Aggregate(P) alone."""
 
@@ -136,19 +132,27 @@ class ContentAggregator(nn.Module):
         self.aggregate = GatedAggregate(size, hidden)
         self.nothing = nn.Parameter(torch.zeros(size))
 
-    def project(self, news: Float[Tensor, "U D"]) -> ContentRows:
-        """What depends on the news alone: the attention's projections, or the very logit of the gate."""
-        if self.attention is None:
-            return ContentRows(None, self.aggregate.logits(news))
-        return ContentRows(self.attention.project(news), None)
+    def weights(self) -> list[Weight]:
+        """What a news brings: query, key and value of the self-attention, or nothing where there is none."""
+        return [] if self.attention is None else self.attention.weights()
 
-    def forward(self, news: Float[Tensor, "B S D"], rows: ContentRows, mask: Bool[Tensor, "B S"]) -> Aggregated:
-        """p_s or n_s."""
-        if rows.attention is not None and self.attention is not None and self.norm is not None:
-            found = self.aggregate(self.norm(news + self.attention(rows.attention, mask)), mask)
+    def logits(self, news: Float[Tensor, "U D"]) -> Float[Tensor, "U"] | None:
+        """How much a news matters; where there is self-attention, that depends on its sequence."""
+        return self.aggregate.logits(news) if self.attention is None else None
+
+    def forward(
+        self,
+        news: Float[Tensor, "B S D"],
+        qkv: Float[Tensor, "B S QKV"],
+        logits: Float[Tensor, "B S"] | None,
+        mask: Bool[Tensor, "B S"],
+    ) -> Aggregated:
+        """p_s or n_s, from what `weights` and `logits` made of each news."""
+        if self.attention is not None and self.norm is not None:
+            found = self.aggregate(self.norm(news + self.attention(qkv, mask)), mask)
         else:
-            assert rows.logit is not None
-            found = aggregate(rows.logit, news, mask)
+            assert logits is not None
+            found = aggregate(logits, news, mask)
         return Aggregated(or_else(found.vector, mask.any(-1), self.nothing), found.weight)
 
 
@@ -163,8 +167,7 @@ class Similarity(nn.Module):
 
     def forward(self, own: Float[Tensor, "B S D"], read: Float[Tensor, "B S D"]) -> Float[Tensor, "B S"]:
         """From what `self.own` and `self.read` gave."""
-        similarity: Tensor = self.out(torch.tanh(own + read))
-        return similarity.squeeze(-1)
+        return along(torch.tanh(own + read), self.out.weight[0]) + self.out.bias
 
 
 class DenoiseRows(NamedTuple):
@@ -174,7 +177,7 @@ class DenoiseRows(NamedTuple):
     key: Float[Tensor, "U D"]
     value: Float[Tensor, "U D"]
     own_similar: Float[Tensor, "U D"]
-    own_contrary: Float[Tensor, "U D"]
+    own_contrary: Float[Tensor, "U D"] | None = None
 
 
 class OppositeRows(NamedTuple):
@@ -202,19 +205,19 @@ class DenoisingAggregator(nn.Module):
             self.unopposed = nn.Parameter(torch.zeros(size))
             self.gamma = nn.Parameter(torch.tensor(0.5))
 
-    def project(self, news: Float[Tensor, "U D"]) -> DenoiseRows:
-        """A news as a member of its own sequence; the value is taken through W^h_v and its half of W^u_1."""
-        return DenoiseRows(
-            query=self.query(news),
-            key=self.key(news),
-            value=self.similar.read(self.value(news)),
-            own_similar=self.similar.own(news),
-            own_contrary=self.contrary.own(news) if self.opposite else news.new_zeros(len(news), 0),
-        )
+    def weights(self) -> list[Weight]:
+        """What a news brings to its own sequence: W^h_v is taken together with the half of W^u_1 that reads it."""
+        weights = [
+            Weight(self.query.weight),
+            Weight(self.key.weight),
+            Weight(self.similar.read.weight @ self.value.weight),
+            Weight.of(self.similar.own),
+        ]
+        return [*weights, Weight.of(self.contrary.own)] if self.opposite else weights
 
-    def project_opposite(self, news: Float[Tensor, "U D"]) -> OppositeRows:
-        """A news as a member of the opposite sequence; the value is taken through W^h'_v and its half of W^u_3."""
-        return OppositeRows(self.opposite_key(news), self.contrary.read(self.opposite_value(news)))
+    def weights_opposite(self) -> list[Weight]:
+        """What a news brings to the opposite sequence: W^h'_v is taken together with its half of W^u_3."""
+        return [Weight(self.opposite_key.weight), Weight(self.contrary.read.weight @ self.opposite_value.weight)]
 
     def forward(
         self,
@@ -231,7 +234,7 @@ class DenoisingAggregator(nn.Module):
         same = attend(own.query, own.key, own.value, others)  # (B S D)
         # Eq. 6: s^p
         trust = self.similar(own.own_similar, same)  # (B S)
-        if other is not None:
+        if other is not None and own.own_contrary is not None:
             # Eq. 5, inter-attention: every news reads the opposite sequence
             opposite = attend(own.query, other.key, other.value, other_mask.unsqueeze(1))  # (B S D)
             there = other_mask.any(-1, keepdim=True).expand(mask.shape)
@@ -242,19 +245,10 @@ class DenoisingAggregator(nn.Module):
         return Aggregated(or_else(weighted_sum(weight, news), mask.any(-1), self.nothing), weight)
 
 
-def _at(table: Any, positions: Int[Tensor, "B S"]) -> Any:
-    """The rows of every tensor in a named tuple of tensors at some positions."""
-    if table is None:
-        return None
-    if isinstance(table, Tensor):
-        return rows(table.unsqueeze(-1), positions).squeeze(-1) if table.dim() == 1 else rows(table, positions)
-    return type(table)(*(_at(part, positions) for part in table))
-
-
 class SideRows(NamedTuple):
     """What a news brings as a clicked, or as a skipped, news."""
 
-    content: ContentRows
+    content: Float[Tensor, "... QKV"]
     denoise: DenoiseRows | None
     opposite: OppositeRows | None
 
@@ -264,18 +258,26 @@ class Side(nn.Module):
 
     def __init__(self, settings: DrpnSettings, *, self_attention: bool) -> None:
         super().__init__()
-        size = settings.size
+        self.size = settings.size
         both = settings.clicked and settings.skipped
-        self.content = ContentAggregator(size, settings.heads, settings.hidden, self_attention=self_attention)
-        self.denoise = DenoisingAggregator(size, opposite=both) if settings.denoise else None
+        self.content = ContentAggregator(settings.size, settings.heads, settings.hidden, self_attention=self_attention)
+        self.denoise = DenoisingAggregator(settings.size, opposite=both) if settings.denoise else None
 
-    def project(self, news: Float[Tensor, "U D"], other: "Side | None") -> SideRows:
-        """What the news bring to this side, and to the other side's denoising."""
-        return SideRows(
-            content=self.content.project(news),
-            denoise=None if self.denoise is None else self.denoise.project(news),
-            opposite=None if other is None or other.denoise is None else other.denoise.project_opposite(news),
-        )
+    def weights(self, other: "Side | None") -> list[Weight]:
+        """All that make what a news brings to this side, and to the other side's denoising."""
+        own = [] if self.denoise is None else self.denoise.weights()
+        opposite = [] if other is None or other.denoise is None else other.denoise.weights_opposite()
+        return [*self.content.weights(), *own, *opposite]
+
+    def unpack(self, packed: Float[Tensor, "... all"]) -> SideRows:
+        """What these weights made, side by side, by name."""
+        content = self.size * len(self.content.weights())
+        parts = torch.split(packed[..., content:], self.size, dim=-1)
+        if self.denoise is None:
+            return SideRows(packed, None, None)
+        own = 5 if self.denoise.opposite else 4
+        opposite = OppositeRows(*parts[own:]) if self.denoise.opposite else None
+        return SideRows(packed[..., :content], DenoiseRows(*parts[:own]), opposite)
 
 
 class Interests(NamedTuple):
@@ -285,12 +287,40 @@ class Interests(NamedTuple):
     weights: dict[str, Float[Tensor, "B S"]]
 
 
+class Members(NamedTuple):
+    """What news bring to one sequence of a view; all of them, or those at its positions."""
+
+    news: Float[Tensor, "... D"]
+    plain: Float[Tensor, "... D"]
+    side: Float[Tensor, "... all"]
+    logits: Float[Tensor, "..."] | None
+    reader: Float[Tensor, "..."]
+
+
 class ViewRows(NamedTuple):
     """What a news brings to one view."""
 
-    sides: dict[str, SideRows]
+    news: Float[Tensor, "U D"]
+    """The vectors that are aggregated."""
+    plain: Float[Tensor, "U D"]
+    """Those that the fusion net reads and the score compares with."""
+    sides: dict[str, Float[Tensor, "U all"]]
+    """What they bring to each sequence, as `Side.unpack` reads it."""
+    logits: dict[str, Float[Tensor, "U"] | None]
     reader: Float[Tensor, "U"]
     candidate: Float[Tensor, "U FD"]
+
+    def of_side(self, name: str) -> Members:
+        """What they bring to one sequence."""
+        return Members(self.news, self.plain, self.sides[name], self.logits[name], self.reader)
+
+
+class ViewReaders(NamedTuple):
+    """What a view knows of users before any candidate comes in."""
+
+    interests: Interests
+    user: Float[Tensor, "B F D"]
+    """The users' half of Eq. 9."""
 
 
 class View(nn.Module):
@@ -306,23 +336,21 @@ class View(nn.Module):
 
     def project(self, news: Float[Tensor, "U D"], plain: Float[Tensor, "U D"]) -> ViewRows:
         """`news` are the vectors that are aggregated, `plain` those that the fusion net reads."""
-        sides = {name: self._side(name).project(news, self._opposite(name)) for name in self.sides}
-        return ViewRows(sides, self.fusion.reader.logits(plain), self.fusion.candidate(plain))
-
-    def forward(
-        self,
-        news: Float[Tensor, "U D"],
-        plain: Float[Tensor, "U D"],
-        encoded: ViewRows,
-        positions: dict[str, Int[Tensor, "B S"]],
-        candidates: Int[Tensor, "B C"],
-    ) -> "Viewed":
-        """Eqs. 9 to 11 and this view's half of the score: sum over f of beta_f (interest_f . r)."""
-        interests = self.read(news, encoded, positions)
-        beta = self.fusion(plain, encoded, positions, candidates)  # (B C F)
-        # u . r with u = sum of beta_f interest_f
-        match = torch.einsum("bfd,bcd->bcf", interests.vectors, rows(plain, candidates))
-        return Viewed((beta * match).sum(-1), interests, beta)
+        weights = {name: self._side(name).weights(self._opposite(name)) for name in self.sides}
+        candidate = [Weight.of(self.fusion.candidate)]
+        together = plain is news
+        packed = side_by_side(news, [*chain(*weights.values()), *(candidate if together else [])])
+        sizes = [sum(len(one.matrix) for one in some) for some in weights.values()]
+        *sides, rest = torch.split(packed, [*sizes, packed.shape[-1] - sum(sizes)], dim=-1)
+        for_candidates = rest if together else side_by_side(plain, candidate)
+        return ViewRows(
+            news=news,
+            plain=plain,
+            sides=dict(zip(weights, sides, strict=True)),
+            logits={name: self._side(name).content.logits(news) for name in weights},
+            reader=self.fusion.reader.logits(plain),
+            candidate=for_candidates,
+        )
 
     def _side(self, name: str) -> Side:
         side = self.sides[name]
@@ -332,25 +360,30 @@ class View(nn.Module):
     def _opposite(self, name: str) -> Side | None:
         return next((self._side(other) for other in self.sides if other != name), None)
 
-    def read(
-        self, news: Float[Tensor, "U D"], encoded: ViewRows, positions: dict[str, Int[Tensor, "B S"]]
-    ) -> Interests:
-        """p_s, n_s, p_h and n_h, those of them that this view has."""
-        masks = {name: at != 0 for name, at in positions.items()}
+    def read(self, members: dict[str, Members], masks: dict[str, Bool[Tensor, "B S"]]) -> ViewReaders:
+        """p_s, n_s, p_h and n_h, those of them that this view has, and what the fusion net makes of the user."""
         vectors, weights = {}, {}
-        for name in self.sides:
-            side, at, mask = self._side(name), positions[name], masks[name]
-            own = encoded.sides[name]
-            items = rows(news, at)  # (B S D)
-            found = {"content": side.content(items, _at(own.content, at), mask)}
+        rows = {name: self._side(name).unpack(own.side) for name, own in members.items()}
+        for name, own in members.items():
+            side, mask = self._side(name), masks[name]
+            found = {"content": side.content(own.news, rows[name].content, own.logits, mask)}
             if side.denoise is not None:
-                other = next((key for key in self.sides if key != name), None)
-                opposite = None if other is None else _at(encoded.sides[other].opposite, positions[other])
-                other_mask = mask if other is None else masks[other]
-                found["denoise"] = side.denoise(items, _at(own.denoise, at), mask, opposite, other_mask)
+                other = next((key for key in members if key != name), None)
+                opposite = None if other is None else rows[other].opposite
+                found["denoise"] = side.denoise(own.news, rows[name].denoise, mask, opposite, masks[other or name])
             for kind, aggregated in found.items():
                 vectors[f"{name} {kind}"], weights[f"{name} {kind}"] = aggregated
-        return Interests(torch.stack([vectors[name] for name in self.interests], dim=1), weights)
+        interests = Interests(torch.stack([vectors[name] for name in self.interests], dim=1), weights)
+        return ViewReaders(interests, self.fusion.read(list(members.values()), list(masks.values())))
+
+    def match(
+        self, readers: ViewReaders, plain: Float[Tensor, "B C D"], candidate: Float[Tensor, "B C FD"]
+    ) -> "Viewed":
+        """Eqs. 9 to 11 and this view's half of the score: sum over f of beta_f (interest_f . r)."""
+        beta = self.fusion(readers.user, candidate)  # (B C F)
+        # u . r with u = sum of beta_f interest_f
+        match = torch.einsum("bfd,bcd->bcf", readers.interests.vectors, plain)
+        return Viewed((beta * match).sum(-1), readers.interests, beta)
 
 
 class FusionNet(nn.Module):
@@ -366,22 +399,18 @@ class FusionNet(nn.Module):
         self.out = nn.Parameter(torch.empty(interests, size).uniform_(-1, 1) / math.sqrt(size))  # each W_2
         self.bias = nn.Parameter(torch.full((interests,), 1 / interests))  # each b_2
 
-    def forward(
-        self,
-        plain: Float[Tensor, "U D"],
-        encoded: ViewRows,
-        positions: dict[str, Int[Tensor, "B S"]],
-        candidates: Int[Tensor, "B C"],
-    ) -> Float[Tensor, "B C F"]:
-        """Eq. 9: beta = tanh([u_f; r_c] W_1 + b_1) W_2 + b_2, for each representation."""
-        both = torch.cat(list(positions.values()), dim=1)  # (B S)
-        mask = both != 0
-        # u_f = Aggregate([P | N])
-        reader = aggregate(_at(encoded.reader, both), rows(plain, both), mask).vector
+    def read(self, members: list[Members], masks: list[Bool[Tensor, "B S"]]) -> Float[Tensor, "B F D"]:
+        """The users' half of Eq. 9, from u_f = Aggregate([P | N])."""
+        mask = torch.cat(masks, dim=1)
+        logits = torch.cat([one.reader for one in members], dim=1)
+        reader = aggregate(logits, torch.cat([one.plain for one in members], dim=1), mask).vector
         reader = or_else(reader, mask.any(-1), self.nobody)
-        user = in_parts(self.user(reader), self.count)  # (B F D)
-        candidate = in_parts(rows(encoded.candidate, candidates), self.count)  # (B C F D)
-        return torch.einsum("bcfd,fd->bcf", torch.tanh(user.unsqueeze(1) + candidate), self.out) + self.bias
+        return in_parts(self.user(reader), self.count)
+
+    def forward(self, user: Float[Tensor, "B F D"], candidate: Float[Tensor, "B C FD"]) -> Float[Tensor, "B C F"]:
+        """Eq. 9: beta = tanh([u_f; r_c] W_1 + b_1) W_2 + b_2, for each representation."""
+        both = torch.tanh(user.unsqueeze(1) + in_parts(candidate, self.count))  # (B C F D)
+        return torch.einsum("bcfd,fd->bcf", both, self.out) + self.bias
 
 
 class Viewed(NamedTuple):
@@ -390,16 +419,6 @@ class Viewed(NamedTuple):
     score: Float[Tensor, "B C"]
     interests: Interests
     beta: Float[Tensor, "B C F"]
-
-
-class DrpnRows(NamedTuple):
-    """What DRPN computes once per news."""
-
-    title: Float[Tensor, "U D"]
-    id: Float[Tensor, "U D"] | None
-    graph: Float[Tensor, "U D"] | None
-    semantic: ViewRows
-    collaborative: ViewRows | None
 
 
 class Drpn(ClickModel):
@@ -417,29 +436,50 @@ class Drpn(ClickModel):
             self.graph = GraphNetwork(settings.size, settings.graph_heads)
             self.collaborative = View(settings, self_attention=False)
 
-    def encode_news(self, news: NewsRows) -> DrpnRows:
-        """Title, id and graph vectors, and the projections that the second stage needs."""
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The sequences that the variant looks at."""
+        return tuple(self.semantic.sides)
+
+    def encode_news(self, news: NewsRows) -> dict[str, ViewRows]:
+        """Title, id and graph vectors, and the projections that the second stage needs, for each view."""
         title = self.title(news.words)
-        semantic = self.semantic.project(title, title)
-        if not self.settings.graph:
-            return DrpnRows(title, None, None, semantic, None)
-        own = self.id(news.rows, news.seen)
-        graph = self.graph(own, self.id.of_neighbours(news.neighbours), news.neighbours != 0)
-        return DrpnRows(title, own, graph, semantic, self.collaborative.project(graph, own))
+        encoded = {"semantic": self.semantic.project(title, title)}
+        if self.settings.graph:
+            own = self.id(news.rows, news.seen)
+            graph = self.graph(own, self.id.of_neighbours(news.neighbours), news.neighbours != 0)
+            encoded["collaborative"] = self.collaborative.project(graph, own)
+        return encoded
 
-    def score(self, encoded: DrpnRows, batch: Batch) -> Float[Tensor, "B C"]:
+    def read(self, encoded: dict[str, ViewRows], batch: Batch) -> dict[str, ViewReaders]:
+        """The interests of each user, for each view."""
+        positions = {name: getattr(batch, name) for name in self.reads}
+        masks = {name: at != 0 for name, at in positions.items()}
+        members = {
+            name: at_positions({view: rows.of_side(name) for view, rows in encoded.items()}, at)
+            for name, at in positions.items()
+        }
+        return {
+            view: self._view(view).read({name: members[name][view] for name in positions}, masks) for view in encoded
+        }
+
+    def match(
+        self, encoded: dict[str, ViewRows], readers: dict[str, ViewReaders], candidates: Int[Tensor, "B C"]
+    ) -> Float[Tensor, "B C"]:
         """Section 4.7: u^t . r^t + u^o . r^o."""
-        score = torch.zeros_like(batch.candidates, dtype=encoded.title.dtype)
-        for view in self.views(encoded, batch).values():
-            score = score + view.score
-        return score
+        scores = [view.score for view in self.matched(encoded, readers, candidates).values()]
+        return torch.stack(scores).sum(0)
 
-    def views(self, encoded: DrpnRows, batch: Batch) -> dict[str, Viewed]:
-        """The semantic and the collaborative view of a batch, with every weight that made its score."""
-        positions = {name: getattr(batch, name) for name in self.semantic.sides}
-        found = {"semantic": self.semantic(encoded.title, encoded.title, encoded.semantic, positions, batch.candidates)}
-        if encoded.collaborative is not None and encoded.graph is not None and encoded.id is not None:
-            found["collaborative"] = self.collaborative(
-                encoded.graph, encoded.id, encoded.collaborative, positions, batch.candidates
-            )
-        return found
+    def matched(
+        self, encoded: dict[str, ViewRows], readers: dict[str, ViewReaders], candidates: Int[Tensor, "B C"]
+    ) -> dict[str, Viewed]:
+        """The semantic and the collaborative half of the scores, with every weight that made them."""
+        rows = at_positions({view: (rows.plain, rows.candidate) for view, rows in encoded.items()}, candidates)
+        return {view: self._view(view).match(readers[view], *rows[view]) for view in encoded}
+
+    def views(self, encoded: dict[str, ViewRows], batch: Batch) -> dict[str, Viewed]:
+        """Both views of a batch, for whoever wants the weights."""
+        return self.matched(encoded, self.read(encoded, batch), batch.candidates)
+
+    def _view(self, name: str) -> View:
+        return self.semantic if name == "semantic" else self.collaborative

@@ -1,16 +1,18 @@
-"""What a model computed once per news, whatever its shape: tensors, or named tuples and dictionaries of them."""
+"""What a model computed once per news, whatever its shape: tensors, or tuples and dictionaries of them."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from jaxtyping import Int
 from torch import Tensor
 
 from drpn.batches.batch import NewsRows
+from drpn.layers.gather import gather
 from drpn.models.base import ClickModel, Encoded
 
 
-def map_tensors(function: Callable[..., Tensor], *encoded: Encoded) -> Encoded:
+def map_tensors(function: Callable[..., Any], *encoded: Encoded) -> Encoded:
     """`function` of the tensors that stand at the same place."""
     first = encoded[0]
     if first is None:
@@ -19,7 +21,26 @@ def map_tensors(function: Callable[..., Tensor], *encoded: Encoded) -> Encoded:
         return function(*encoded)
     if isinstance(first, dict):
         return {name: map_tensors(function, *(one[name] for one in encoded)) for name in first}
-    return type(first)(*(map_tensors(function, *parts) for parts in zip(*encoded, strict=True)))
+    parts = (map_tensors(function, *parts) for parts in zip(*encoded, strict=True))
+    return type(first)(*parts) if hasattr(first, "_fields") else tuple(parts)
+
+
+def at_positions(encoded: Encoded, positions: Int[Tensor, "..."]) -> Encoded:
+    """Every tensor at the positions of some news, gathered in one go; a tensor that stands twice is read once."""
+    tables: list[Tensor] = []
+
+    def place(table: Tensor) -> int:
+        for index, known in enumerate(tables):
+            if known is table:
+                return index
+        tables.append(table)
+        return len(tables) - 1
+
+    map_tensors(place, encoded)
+    found = gather([table.unsqueeze(-1) if table.dim() == 1 else table for table in tables], positions)
+    return map_tensors(
+        lambda table: found[place(table)].squeeze(-1) if table.dim() == 1 else found[place(table)], encoded
+    )
 
 
 def encode_in_steps(model: ClickModel, news: NewsRows, *, step: int = 4096) -> Encoded:

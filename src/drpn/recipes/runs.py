@@ -14,7 +14,7 @@ from drpn.errors import RunError
 from drpn.output import whole_file, writing_to
 
 FORMAT = 1
-RUN, BUNDLE, CURVE_PICTURE = "run.json", "bundle", "curve.png"
+RUN, BUNDLE, CURVE_PICTURE, TENSORBOARD = "run.json", "bundle", "curve.png", "tensorboard"
 
 
 @dataclass(frozen=True)

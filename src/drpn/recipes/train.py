@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,12 @@ from drpn.evaluation.metrics import measure
 from drpn.evaluation.scoring import score_impressions
 from drpn.models.base import ClickModel
 from drpn.progress import Progress, Silent
-from drpn.recipes.runs import BUNDLE, CURVE_PICTURE, Run, facts_of
+from drpn.recipes.runs import BUNDLE, CURVE_PICTURE, TENSORBOARD, Run, facts_of
 from drpn.recipes.settings import entry
 from drpn.training.devices import check_precision, choose_device, naming_what_to_lower
-from drpn.training.loop import CHECKPOINT, Loop, Trained
+from drpn.training.loop import CHECKPOINT, Loop, OnPoint, Trained
 from drpn.training.settings import TrainingSettings
+from drpn.training.tensorboard import check_tensorboard, event_files
 
 
 def train(
@@ -32,6 +34,7 @@ def train(
     settings: Any = None,
     training: TrainingSettings | None = None,
     resume: bool = False,
+    tensorboard: bool = False,
     progress: Progress | None = None,
 ) -> Run:
     """Train a model of the catalogue on a dataset folder; the run folder gets its curve and its bundle."""
@@ -41,6 +44,8 @@ def train(
     dataset = Dataset.open(folder)
     device = choose_device(training)
     check_precision(training, device)
+    if tensorboard:
+        check_tensorboard()
     clicks = Clicks.of(dataset.impressions("train"), device)
     if not len(clicks):
         raise TrainingError(f"{folder} has nothing to train on: no impression has a click and a skip")
@@ -55,8 +60,9 @@ def train(
             tables = Tables.of(dataset, device)
             sampler = Sampler(clicks, tables, training.batch, training.negatives, training.seed)
             progress.note(f"{model} with {_count(network):,} parameters on {len(clicks):,} clicks, {device.type}")
-            loop = Loop(network, tables, sampler, training, out, progress)
-            trained = loop.run(lambda one: validation_auc(one, tables, dataset), resume=resume)
+            with _observer(out, len(clicks), tensorboard=tensorboard) as on_point:
+                loop = Loop(network, tables, sampler, training, out, progress, on_point)
+                trained = loop.run(lambda one: validation_auc(one, tables, dataset), resume=resume)
     except BaseException:
         if not (out / CHECKPOINT).exists():
             run.forget()
@@ -81,6 +87,10 @@ def validation_auc(model: ClickModel, tables: Tables, dataset: Dataset) -> float
     if math.isnan(auc):
         raise TrainingError(f"{dataset.path} has nothing to validate on: no impression there has a click and a skip")
     return auc
+
+
+def _observer(out: Path, samples: int, *, tensorboard: bool) -> AbstractContextManager[OnPoint]:
+    return event_files(out / TENSORBOARD, samples) if tensorboard else nullcontext(lambda _point: None)
 
 
 def _draw_curve(trained: Trained, file: Path, *, title: str) -> None:

@@ -1,7 +1,8 @@
 """A training as one safetensors file: weights, optimiser, randomness and progress. No pickle."""
 
+import hashlib
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 from drpn.errors import RunError
 from drpn.output import whole_file
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass
@@ -27,8 +28,8 @@ class Progress:
     best_epoch: int = -1
     seconds: float = 0.0
     finished: bool = False
-    losses: list[float] = field(default_factory=list)
-    """Sum of the losses of this pass, and their number."""
+    loss: float = 0.0
+    """Sum of the losses of this pass."""
 
 
 def save_checkpoint(
@@ -45,6 +46,7 @@ def save_checkpoint(
         tensors["random/cuda"] = torch.cuda.get_rng_state()
     facts = {"format": FORMAT, "progress": asdict(progress), "groups": state["param_groups"]}
     copies = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
+    facts["checksum"] = _checksum(facts, copies)
     with whole_file(file) as scratch:
         save_file(copies, scratch, metadata={"drpn": json.dumps(facts)})
 
@@ -73,10 +75,26 @@ def _read(file: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
             version = facts["format"]
             tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118 (not a dict)
     except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
-        raise RunError(f"{file} is not a whole checkpoint; remove it and train again") from error
+        raise _not_whole(file) from error
     if version != FORMAT:
         raise RunError(f"{file} has format {version}, this drpn reads format {FORMAT}; train again")
+    if facts.pop("checksum", None) != _checksum(facts, tensors):
+        raise _not_whole(file)
     return facts, tensors
+
+
+def _not_whole(file: Path) -> RunError:
+    return RunError(f"{file} is not a whole checkpoint; remove it and train again")
+
+
+def _checksum(facts: dict[str, Any], tensors: dict[str, Tensor]) -> str:
+    """Of the facts, and of every tensor's name, kind, shape and bytes, in the order of the names."""
+    names = sorted(tensors)
+    kinds = [[name, str(tensors[name].dtype), list(tensors[name].shape)] for name in names]
+    found = hashlib.sha256(json.dumps([facts, kinds], sort_keys=True).encode())
+    for name in names:
+        found.update(tensors[name].reshape(-1).view(torch.uint8).numpy().data)
+    return found.hexdigest()
 
 
 def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

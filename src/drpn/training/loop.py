@@ -3,7 +3,7 @@
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,23 +11,28 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from drpn.batches.batch import distinct
-from drpn.batches.samples import Sampler
+from drpn.batches.samples import Plan, Sampler
 from drpn.batches.tables import Tables
 from drpn.errors import TrainingError
 from drpn.models.base import ClickModel
 from drpn.output import whole_file
 from drpn.progress import Progress as Reporter
 from drpn.training.checkpoint import Progress, load_checkpoint, save_checkpoint
-from drpn.training.devices import precision
-from drpn.training.loss import click_loss
+from drpn.training.optimiser import optimiser_of
 from drpn.training.settings import TrainingSettings
+from drpn.training.steps import Stepper, stepper
 from drpn.training.stopping import Stopped, between_steps
 
 CHECKPOINT, CURVE = "checkpoint.safetensors", "curve.jsonl"
 
+_LOOK = 1.0
+"""Seconds between two looks at the loss; a GPU has to be waited for."""
+
 Validate = Callable[[ClickModel], float]
 """The validation AUC of a model."""
+
+OnPoint = Callable[[dict[str, Any]], None]
+"""Told each point of the curve once it is kept; of a run taken up, first those from before."""
 
 
 @dataclass(frozen=True)
@@ -50,51 +55,57 @@ class Loop:
     settings: TrainingSettings
     folder: Path
     reporter: Reporter
+    on_point: OnPoint = lambda _point: None
 
     def run(self, validate: Validate, *, resume: bool) -> Trained:
         """Train until the passes or the patience are used up; leaves the best weights in the model."""
-        parameters, settings = self.model.parameters(), self.settings
-        optimiser = torch.optim.AdamW(parameters, lr=settings.rate, weight_decay=settings.decay, fused=True)
+        optimiser = optimiser_of(self.model, self.settings)
         progress, best = Progress(), dict[str, Tensor]()
         if resume and (self.folder / CHECKPOINT).exists():
             progress, best = load_checkpoint(self.folder / CHECKPOINT, self.model, optimiser)
             self.reporter.note(f"taken up in pass {progress.epoch + 1} at step {progress.step} of {len(self.sampler)}")
+        step = stepper(self.model, self.tables, optimiser, self.settings)
         curve = _read_curve(self.folder / CURVE, progress.epoch)
+        for point in curve:
+            self.on_point(point)
         while not progress.finished:
-            self._one_pass(optimiser, progress, best)
+            self._one_pass(step, optimiser, progress, best)
             auc = validate(self.model)
             curve.append(self._point(progress, auc))
             if auc > progress.best_auc:
                 progress.best_auc, progress.best_epoch = auc, progress.epoch
                 best = {name: value.detach().cpu().clone() for name, value in self.model.state_dict().items()}
-            progress.epoch, progress.step, progress.losses = progress.epoch + 1, 0, []
+            progress.epoch, progress.step, progress.loss = progress.epoch + 1, 0, 0.0
             stale = progress.epoch - 1 - progress.best_epoch
             progress.finished = progress.epoch >= self.settings.epochs or stale >= self.settings.patience
             _write_curve(self.folder / CURVE, curve)
             save_checkpoint(self.folder / CHECKPOINT, self.model, optimiser, progress, best)
             self._note(curve[-1])
+            self.on_point(curve[-1])
         self.model.load_state_dict(best)
         return Trained(progress.best_auc, progress.best_epoch, progress.seconds, curve)
 
-    def _one_pass(self, optimiser: torch.optim.Optimizer, progress: Progress, best: dict[str, Tensor]) -> None:
-        total, losses = len(self.sampler), progress.losses or [0.0, 0.0]
+    def _one_pass(
+        self, step: Stepper, optimiser: torch.optim.Optimizer, progress: Progress, best: dict[str, Tensor]
+    ) -> None:
+        total, looked = len(self.sampler), 0.0
+        summed = torch.tensor(progress.loss, dtype=torch.float64, device=self.tables.clicked.device)
         title = f"pass {progress.epoch + 1} of {self.settings.epochs}"
         with self.reporter.stage(title, len(self.sampler.clicks)) as advance:
             advance(progress.step * self.settings.batch)
             saved = start = time.monotonic()
             self.model.train()
+            plan = self.sampler.plan(progress.epoch)
+            step.prepare(plan)
             with between_steps() as asked_to_stop:
-                for batch in self.sampler.batches(progress.epoch, progress.step):
-                    loss = self._step(optimiser, batch)
-                    if not math.isfinite(loss):
-                        raise TrainingError(
-                            f"the loss is {loss} in pass {progress.epoch + 1} at step {progress.step + 1}; "
-                            f"lower training.rate, which is {self.settings.rate}"
-                        )
-                    losses = [losses[0] + loss, losses[1] + 1]
-                    progress.step, progress.losses = progress.step + 1, losses
-                    advance(len(batch))
-                    due = time.monotonic() - saved > self.settings.save_seconds and progress.step < total
+                for users, candidates in self._batches(plan, progress.step):
+                    summed += step(users, candidates)
+                    progress.step += 1
+                    advance(len(users))
+                    now = time.monotonic()
+                    due = now - saved > self.settings.save_seconds and progress.step < total
+                    if due or asked_to_stop() or progress.step == total or now - looked > _LOOK:
+                        progress.loss, looked = self._finite(summed, progress), now
                     if due or asked_to_stop():
                         progress.seconds += time.monotonic() - start
                         save_checkpoint(self.folder / CHECKPOINT, self.model, optimiser, progress, best)
@@ -105,18 +116,22 @@ class Loop:
                         raise Stopped(place)
             progress.seconds += time.monotonic() - start
 
-    def _step(self, optimiser: torch.optim.Optimizer, batch: Any) -> float:
-        news, local = distinct(batch)
-        with precision(self.settings, news.device):
-            scores = self.model.score(self.model.encode_news(self.tables.news[news]), local)
-        loss = click_loss(scores, local.candidate_mask)
-        optimiser.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
-        return float(loss.detach())
+    def _batches(self, plan: Plan, start: int) -> Iterator[tuple[Tensor, Tensor]]:
+        size = self.settings.batch
+        for first in range(start * size, len(plan.users), size):
+            yield plan.users[first : first + size], plan.candidates[first : first + size]
+
+    def _finite(self, summed: Tensor, progress: Progress) -> float:
+        loss = float(summed)
+        if not math.isfinite(loss):
+            raise TrainingError(
+                f"the loss is {loss} in pass {progress.epoch + 1} by step {progress.step}; "
+                f"lower training.rate, which is {self.settings.rate}"
+            )
+        return loss
 
     def _point(self, progress: Progress, auc: float) -> dict[str, Any]:
-        loss = progress.losses[0] / max(progress.losses[1], 1.0)
+        loss = progress.loss / len(self.sampler)
         return {
             "epoch": progress.epoch + 1,
             "loss": round(loss, 6),

@@ -1,0 +1,146 @@
+"""How fast models evaluate and rank: `python benchmarks/evaluation.py`.
+
+For each model, shape of data and number of threads: news encoded a second; impressions of 37 candidates scored a
+second, with all news encoded before and with the encoding included; and the time to rank 37 candidates for one user.
+The shape `library` is that of public libraries' defaults, titles of 20 words and 50 clicked news, with every profile
+full.
+"""
+
+import argparse
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from drpn.batches.tables import Tables
+from drpn.dataset.folder import Dataset, Impressions
+from drpn.evaluation.scoring import score_impressions
+from drpn.models.base import ClickModel, Encoded
+from drpn.models.encoded import encode_in_steps
+from drpn.progress import Silent
+from drpn.recipes.settings import load_settings
+from measuring import Peak, available, choose, network, percentiles, rate, threads
+from reporting import OUT, Panel, leave, table
+from shape import ShapeSettings, kept_shape
+
+SHAPES = {"mind": ShapeSettings(fixed=True), "library": ShapeSettings(fixed=True, words=20, clicked=50, full=True)}
+WORDS = ShapeSettings().vocabulary
+"""Of every generated folder, whatever its scale: a smaller table of words would stay in the processor's cache."""
+CASES = [("drpn", "mind"), ("nrms", "mind"), ("nrms", "library")]
+
+
+def shaped(shape: str, scale: float) -> Dataset:
+    """The folder of a shape at some scale."""
+    return kept_shape(dataclasses.replace(SHAPES[shape].scaled(scale), vocabulary=WORDS))
+
+
+@torch.no_grad()
+def measure(
+    model: ClickModel, tables: Tables, impressions: Impressions, *, seconds: float, calls: int
+) -> dict[str, Any]:
+    """News a second, impressions a second, and the latency of one ranking."""
+    model.eval()
+    device = tables.clicked.device
+    peak = Peak(device)
+
+    def encode() -> int:
+        encode_in_steps(model, tables.news)
+        return len(tables.news)
+
+    def score(encoded: Encoded | None = None) -> int:
+        score_impressions(model, tables, impressions, Silent(), encoded=encoded)
+        return len(impressions)
+
+    news, _ = rate(encode, device, seconds=seconds, warm=1)
+    encoded = encode_in_steps(model, tables.news)
+    scored, _ = rate(lambda: score(encoded), device, seconds=seconds, warm=device.type == "cuda")
+    latency = _latency(model, tables, impressions, encoded, seconds=seconds, calls=calls)
+    del encoded
+    everything, _ = rate(score, device, seconds=seconds)
+    return {
+        "news_encoded": news.rounded(),
+        "impressions_scored": scored.rounded(),
+        "impressions_with_encoding": everything.rounded(),
+        "one_user": latency,
+        "peak_mb": peak.megabytes(),
+    }
+
+
+def _latency(
+    model: ClickModel, tables: Tables, impressions: Impressions, encoded: Encoded, *, seconds: float, calls: int
+) -> dict[str, float]:
+    """Of one user's candidates, from row numbers to their order, over a catalogue that is encoded."""
+    device = tables.clicked.device
+    users, offsets, flat = (np.array(part) for part in (impressions.users, impressions.offsets, impressions.candidates))
+
+    def rank(number: int) -> list[int]:
+        which = number % len(users)
+        candidates = torch.from_numpy(flat[offsets[which] : offsets[which + 1]][None]).to(device)
+        batch = tables.batch(torch.tensor([users[which]], device=device), candidates)
+        order: list[int] = model.score(encoded, batch)[0].argsort(descending=True).tolist()
+        return order
+
+    return percentiles(rank, device, seconds=seconds, most=calls)
+
+
+def main() -> None:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, help="a dataset folder; default: generated, of each shape")
+    parser.add_argument("--scale", type=float, help="of MIND-large's shape; default: 0.05 on a CPU, 1 on a GPU")
+    parser.add_argument("--models", nargs="+", default=["drpn", "nrms"])
+    parser.add_argument("--shapes", nargs="+", default=list(SHAPES), choices=list(SHAPES))
+    parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
+    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2], help="of a CPU")
+    parser.add_argument("--seconds", type=float, default=10.0, help="for each number")
+    parser.add_argument("--calls", type=int, default=1_000, help="rankings to time, at most")
+    parser.add_argument("--set", dest="sets", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--out", type=Path, default=OUT)
+    given = parser.parse_args()
+    device = choose(given.device)
+    scale = given.scale or (0.05 if device.type == "cpu" else 1.0)
+    rows, data = [], {}
+    cases = [(name, "data") for name in given.models] if given.data else CASES
+    for name, shape in cases:
+        if name not in available(given.models) or (not given.data and shape not in given.shapes):
+            continue
+        dataset = Dataset.open(given.data) if given.data else shaped(shape, scale)
+        data[shape] = dataset.statistics | {"settings": dataset.manifest["settings"]}
+        model, tables = network(name, load_settings(None, given.sets, model=name).model, dataset, device)
+        for count in given.threads if device.type == "cpu" else [None]:
+            with threads(count):
+                found = measure(model, tables, dataset.impressions("test"), seconds=given.seconds, calls=given.calls)
+            rows.append({"model": name, "shape": shape, "threads": count, **found})
+            print(rows[-1], flush=True)
+    print()
+    table(
+        ["model", "shape", "threads", "news/s", "impressions/s", "with encoding", "one user ms", "p95 ms", "peak MB"],
+        [[row["model"], row["shape"], row["threads"], row["news_encoded"]["per_s"], row["impressions_scored"]["per_s"],
+          row["impressions_with_encoding"]["per_s"], row["one_user"]["p50_ms"], row["one_user"]["p95_ms"],
+          row["peak_mb"]] for row in rows],
+    )  # fmt: skip
+    leave(f"evaluation-{device.type}", {"device": device.type, "sets": given.sets, "data": data, "runs": rows},
+          panels(rows), given.out)  # fmt: skip
+
+
+def panels(rows: list[dict[str, Any]]) -> list[Panel]:
+    """Rates and latency against the number of threads."""
+    names = list(dict.fromkeys(f"{row['model']}, {row['shape']}" for row in rows))
+
+    def lines(part: str, key: str) -> dict[str, list[tuple[float, float]]]:
+        return {
+            name: [(row["threads"] or 1, row[part][key]) for row in rows if f"{row['model']}, {row['shape']}" == name]
+            for name in names
+        }
+
+    return [
+        Panel("threads", "news encoded/s", lines("news_encoded", "per_s")),
+        Panel("threads", "impressions/s, encoding included", lines("impressions_with_encoding", "per_s")),
+        Panel("threads", "ms to rank for one user, p95", lines("one_user", "p95_ms")),
+    ]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+"""Rates, times and peak memory, measured the same way by every benchmark."""
+
+import ctypes
+import gc
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from drpn.batches.tables import Tables
+from drpn.bundle.files import shape_of
+from drpn.dataset.folder import Dataset
+from drpn.models.base import ClickModel
+from drpn.models.catalogue import CATALOGUE
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Units a second: the median of repeats, and the slowest and the fastest of them."""
+
+    median: float
+    low: float
+    high: float
+    repeats: int
+    calls: int
+    """Calls in each repeat."""
+
+    def rounded(self) -> dict[str, Any]:
+        """For JSON: four digits are more than repeat."""
+        return {
+            "per_s": significant(self.median),
+            "range": [significant(self.low), significant(self.high)],
+            "repeats": self.repeats,
+            "calls": self.calls,
+        }
+
+
+def rate(
+    run: Callable[[], int], device: torch.device, *, seconds: float, repeats: int = 5, warm: int = 0
+) -> tuple[Rate, float]:
+    """How many units a second `run` does, which tells how many it did; and the seconds of one call.
+
+    After `warm` calls, as many repeats of as many calls as the time allows, one of one at the least.
+    """
+    for _ in range(warm):
+        run()
+    done, first = _timed(run, device, 1)
+    found, calls = [done / first], max(int(seconds / repeats / first), 1)
+    times = [first]
+    if calls > 1:  # a single call was for the estimate alone
+        found, times = [], []
+    while len(found) < repeats and (not found or sum(times) * calls < seconds):
+        done, spent = _timed(run, device, calls)
+        found.append(done / spent)
+        times.append(spent / calls)
+    median = statistics.median(found)
+    return Rate(median, min(found), max(found), len(found), calls), statistics.median(times)
+
+
+def _timed(run: Callable[[], int], device: torch.device, calls: int) -> tuple[int, float]:
+    synchronise(device)
+    start = time.perf_counter()
+    done = sum(run() for _ in range(calls))
+    synchronise(device)
+    return done, time.perf_counter() - start
+
+
+def percentiles(run: Callable[[int], object], device: torch.device, *, seconds: float, most: int) -> dict[str, float]:
+    """Milliseconds of single calls: half of them, and 95 of 100, are faster."""
+    for number in range(10):
+        run(number)
+    times: list[float] = []
+    begin = time.perf_counter()
+    while len(times) < most and (len(times) < 20 or time.perf_counter() - begin < seconds):
+        synchronise(device)
+        start = time.perf_counter()
+        run(len(times))
+        synchronise(device)
+        times.append(time.perf_counter() - start)
+    middle, slow = np.percentile(times, [50, 95]) * 1e3
+    return {"p50_ms": significant(middle), "p95_ms": significant(slow), "calls": len(times)}
+
+
+def synchronise(device: torch.device) -> None:
+    """Wait until the device has done what it was given."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+class Peak:
+    """The most memory in use since the measuring began, in MB; what was there before counts."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        if device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(device)
+        else:
+            gc.collect()
+            with suppress(AttributeError):  # what was freed goes back to the system, where the C library can do that
+                ctypes.CDLL(None).malloc_trim(0)
+            with suppress(OSError):  # where it may not be set back, all that the process ever took is told
+                Path("/proc/self/clear_refs").write_text("5")
+
+    def megabytes(self) -> int:
+        """On a GPU what tensors took, elsewhere the whole process."""
+        if self._device.type == "cuda":
+            return round(torch.cuda.max_memory_allocated(self._device) / 2**20)
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return round(next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024)
+
+
+@contextmanager
+def threads(count: int | None) -> Iterator[None]:
+    """Compute with so many threads of the CPU; None: as many as before."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def network(name: str, settings: Any, dataset: Dataset, device: torch.device) -> tuple[ClickModel, Tables]:
+    """An untrained model and the tables it looks things up in."""
+    torch.manual_seed(0)
+    model = CATALOGUE[name].model(settings, shape_of(dataset)).to(device)
+    return model, Tables.of(dataset, device, reads=model.reads)
+
+
+def choose(device: str) -> torch.device:
+    """The device of that name; auto takes a GPU where there is one."""
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    return torch.device(device)
+
+
+def available(models: list[str]) -> list[str]:
+    """Those that the catalogue has."""
+    return [name for name in models if name in CATALOGUE]
+
+
+def slope(values: list[float], costs: list[float]) -> float:
+    """The exponent of growth: least squares in logarithms."""
+    return round(float(np.polyfit(np.log(values), np.log(costs), 1)[0]), 2) + 0.0  # no minus before a zero
+
+
+def significant(value: float) -> float:
+    """Four digits."""
+    return float(f"{value:.4g}")

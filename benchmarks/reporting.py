@@ -1,0 +1,99 @@
+"""What a benchmark leaves behind: a JSON file, a picture beside it, and a table on the terminal."""
+
+import itertools
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from provenance import ROOT, machine
+
+OUT = ROOT / "docs" / "results" / "bench"
+FEW = 6
+"""Marks of an axis, at most."""
+COLOURS = ("#3b82c4", "#e8a33d", "#2da44e", "#cf4a45", "#8250df", "#6e7781", "#1b7c83")
+
+
+class Panel(NamedTuple):
+    """One part of a picture: lines through points, by name."""
+
+    x: str
+    y: str
+    lines: Mapping[str, Sequence[tuple[float, float]]]
+
+
+def leave(name: str, facts: dict[str, Any], panels: Sequence[Panel], out: Path = OUT) -> None:
+    """Write NAME.json with the machine inside, and NAME.png where matplotlib is there; say where they lie."""
+    out.mkdir(parents=True, exist_ok=True)
+    file = out / f"{name}.json"
+    file.write_text(json.dumps({"machine": machine(), **facts}, indent=1) + "\n")
+    print(f"\n{file}")
+    if draw(panels, file.with_suffix(".png")):
+        print(file.with_suffix(".png"))
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print rows under their heads, numbers to the right."""
+    cells = [[_cell(value) for value in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
+    for number, line in enumerate([list(heads), *cells]):
+        numeric = [bool(number) and not isinstance(value, str) for value in (rows[number - 1] if number else heads)]
+        if not number and rows:
+            numeric = [not isinstance(value, str) for value in rows[0]]
+        parts = [text.rjust(width) if right else text.ljust(width)
+                 for text, width, right in zip(line, widths, numeric, strict=True)]  # fmt: skip
+        print("  ".join(parts).rstrip())
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return str(value)
+
+
+def draw(panels: Sequence[Panel], file: Path) -> bool:
+    """Panels side by side, both axes in logarithms; False where there is no matplotlib."""
+    try:
+        from matplotlib.ticker import NullLocator
+
+        from drpn.explain.pictures import FAINT, INK, new_figure, save
+    except ImportError:
+        return False
+    names = dict.fromkeys(_kind(name) for panel in panels for name in panel.lines)
+    colours = dict(zip(names, itertools.cycle(COLOURS), strict=False))
+    figure = new_figure(4.6 * len(panels), 4.4)
+    for ax, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
+        for name, points in panel.lines.items():
+            if points:
+                ax.plot(*zip(*points, strict=True), "o-", color=colours[_kind(name)], lw=1.8, ms=4.5, label=name)
+        ax.set(xscale="log", yscale="log")
+        marks = sorted({x for points in panel.lines.values() for x, _ in points})
+        marks = marks if len(marks) <= FEW else marks[:: -(-len(marks) // FEW)]
+        ax.set_xticks(marks, [_short(mark) for mark in marks], color=INK)
+        ax.xaxis.set_minor_locator(NullLocator())
+        ax.set_xlabel(panel.x, color=INK)
+        ax.set_ylabel(panel.y, color=FAINT)
+        ax.grid(color="#d0d7de", lw=0.5)
+        ax.tick_params(which="both", color="#d0d7de", labelsize=9)
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.spines[["left", "bottom"]].set_color("#d0d7de")
+        ax.legend(frameon=False, fontsize=9, labelcolor=INK, loc="upper center", bbox_to_anchor=(0.5, -0.18))
+    figure.tight_layout()
+    save(figure, file)
+    return True
+
+
+def _kind(name: str) -> str:
+    """What has one colour in all panels: the name without what is said of it after a colon."""
+    return name.partition(":")[0]
+
+
+def _short(value: float) -> str:
+    for size, letter in ((1e6, "M"), (1e3, "k")):
+        if value >= size:
+            return f"{value / size:g}{letter}"
+    return f"{value:g}"

@@ -1,0 +1,124 @@
+"""How fast models train, and in how much memory: `python benchmarks/training.py`.
+
+Samples a second (a sample is a click with its negatives) for each model and batch size, on the GPU where there is one.
+After warm-up steps as many timed steps as `--seconds` allow, in repeats; the median, the slowest and the fastest.
+"""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from drpn.batches.batch import distinct
+from drpn.batches.samples import Clicks, Sampler
+from drpn.batches.tables import Tables
+from drpn.dataset.folder import Dataset
+from drpn.models.base import ClickModel
+from drpn.recipes.settings import Settings, load_settings
+from drpn.training.devices import precision
+from drpn.training.loss import click_loss
+from drpn.training.settings import TrainingSettings
+from measuring import Peak, available, choose, network, rate, significant, threads
+from reporting import OUT, Panel, leave, table
+from shape import ShapeSettings, kept_shape
+
+BATCHES = {"cpu": [32, 128], "cuda": [128, 512, 2_048, 8_192]}
+WARM = {"cpu": 1, "cuda": 10}
+
+
+def stepper(model: ClickModel, tables: Tables, sampler: Sampler, settings: TrainingSettings) -> Iterator[int]:
+    """Takes one step of training whenever it is asked for the next; gives the samples of the step."""
+    optimiser = torch.optim.AdamW(model.parameters(), lr=settings.rate, weight_decay=settings.decay, fused=True)
+    model.train()
+    epoch = 0
+    while True:
+        for batch in sampler.batches(epoch):
+            news, local = distinct(batch, news=len(tables.news))
+            with precision(settings, news.device):
+                scores = model.score(model.encode_news(tables.news[news]), local)
+            loss = click_loss(scores, local.candidate_mask)
+            optimiser.zero_grad(set_to_none=True)
+            loss.backward()
+            optimiser.step()
+            yield len(batch)
+        epoch += 1
+
+
+def measure(
+    name: str, settings: Settings, dataset: Dataset, device: torch.device, *, batch: int, warm: int, seconds: float
+) -> dict[str, Any]:
+    """One model at one batch size."""
+    training, found = settings.training, {"model": name, "batch": batch}
+    peak = Peak(device)
+    try:
+        model, tables = network(name, settings.model, dataset, device)
+        clicks = Clicks.of(dataset.impressions("train"), device)
+        sampler = Sampler(clicks, tables, batch, training.negatives, training.seed)
+        steps = stepper(model, tables, sampler, training)
+        speed, step = rate(lambda: next(steps), device, seconds=seconds, warm=warm)
+    except torch.OutOfMemoryError:
+        return found | {"out_of_memory": True}
+    finally:
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
+    return found | {
+        "samples": speed.rounded(),
+        "step_ms": significant(step * 1e3),
+        "peak_mb": peak.megabytes(),
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+    }
+
+
+def main() -> None:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, help="a dataset folder; default: generated at MIND-large's shape")
+    parser.add_argument("--scale", type=float, default=1.0, help="of the generated folder")
+    parser.add_argument("--models", nargs="+", default=["drpn", "nrms"])
+    parser.add_argument("--batches", nargs="+", type=int, help="default: 32 and 128 on a CPU, 128 to 8,192 on a GPU")
+    parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
+    parser.add_argument("--threads", type=int, help="of a CPU; default: all")
+    parser.add_argument(
+        "--seconds", type=float, default=15.0, help="for each model and batch size, warm-up not counted"
+    )
+    parser.add_argument("--set", dest="sets", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--out", type=Path, default=OUT)
+    given = parser.parse_args()
+    device = choose(given.device)
+    dataset = Dataset.open(given.data) if given.data else kept_shape(ShapeSettings().scaled(given.scale))
+    rows = []
+    with threads(given.threads):
+        for name in available(given.models):
+            settings = load_settings(None, given.sets, model=name)
+            for batch in given.batches or BATCHES[device.type]:
+                row = measure(name, settings, dataset, device, batch=batch, warm=WARM[device.type],
+                              seconds=given.seconds)  # fmt: skip
+                rows.append(row)
+                print(row, flush=True)
+        facts = {"device": device.type, "threads": torch.get_num_threads(), "sets": given.sets,
+                 "data": dataset.statistics, "runs": rows}  # fmt: skip
+    print()
+    done = [row for row in rows if "samples" in row]
+    table(
+        ["model", "batch", "samples/s", "slowest", "fastest", "step ms", "peak MB"],
+        [[row["model"], row["batch"], row["samples"]["per_s"], *row["samples"]["range"], row["step_ms"],
+          row["peak_mb"]] for row in done],
+    )  # fmt: skip
+    lines = {name: [row for row in done if row["model"] == name] for name in given.models}
+    leave(
+        f"training-{device.type}",
+        facts,
+        [
+            Panel("samples of a batch", "samples/s", {
+                name: [(row["batch"], row["samples"]["per_s"]) for row in own] for name, own in lines.items()}),
+            Panel("samples of a batch", "peak MB", {
+                name: [(row["batch"], row["peak_mb"]) for row in own] for name, own in lines.items()}),
+        ],
+        given.out,
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""Rows of tables at some positions, with a gradient that is summed row by row.
+
+Indexing by `table[positions]` is quick, its gradient is not: thousands of positions add into the row of a popular
+news, and thousands of padding positions into row 0. Here padding (position 0) has no gradient, and the others are
+sorted first, so that each row is summed in few pieces. On a GPU one Triton kernel does that for all tables of a call
+after a single sort; elsewhere it is the gradient of `torch.nn.functional.embedding`.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn.functional import embedding
+
+
+def gather(tables: Sequence[Float[Tensor, "U ?D"]], positions: Int[Tensor, "..."]) -> list[Tensor]:
+    """The rows of several tables at the same positions; row 0 is padding and gets no gradient."""
+    if positions.is_cuda:
+        return list(_Gather.apply(positions, *tables))  # type: ignore[no-untyped-call]
+    return [embedding(positions, table, padding_idx=0) for table in tables]
+
+
+def rows(table: Float[Tensor, "U D"], positions: Int[Tensor, "..."]) -> Float[Tensor, "... D"]:
+    """The rows of one table."""
+    return gather([table], positions)[0]
+
+
+class _Gather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, positions: Tensor, *tables: Tensor) -> tuple[Tensor, ...]:
+        ctx.save_for_backward(positions)
+        ctx.counts = [len(table) for table in tables]
+        return tuple(embedding(positions, table) for table in tables)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        (positions,) = ctx.saved_tensors
+        keys, order = torch.sort(positions.flatten())
+        sums = [
+            segment_sum(gradient.reshape(len(order), -1), keys, order, count)
+            for gradient, count in zip(gradients, ctx.counts, strict=True)
+        ]
+        return (None, *sums)
+
+
+def segment_sum(
+    values: Float[Tensor, "P D"], keys: Int[Tensor, "P"], order: Int[Tensor, "P"], count: int
+) -> Float[Tensor, "U D"]:
+    """For each key the sum of its values, `values[order[i]]` having the sorted key `keys[i]`; nothing for key 0."""
+    if values.is_cuda and values.dtype != torch.float64:
+        from drpn.layers.kernels import sorted_segment_sum  # Triton comes with torch on GPU machines alone
+
+        summed: Tensor = sorted_segment_sum(values, keys, order, count)
+        return summed
+    return plain_segment_sum(values, keys, order, count)
+
+
+def plain_segment_sum(values: Tensor, keys: Tensor, order: Tensor, count: int) -> Tensor:
+    """What the kernel must give: its tested reference."""
+    sums = values.new_zeros(count, values.shape[1])
+    sums.index_add_(0, keys.long(), values[order.long()])
+    sums[0] = 0
+    return sums

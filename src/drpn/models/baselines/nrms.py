@@ -1,0 +1,116 @@
+"""NRMS: self-attention over the words of a title, and over the titles that a user clicked.
+
+Wu, Wu, Ge, Qi, Huang and Xie, "Neural News Recommendation with Multi-Head Self-Attention", EMNLP-IJCNLP 2019. Section
+numbers and symbols are the paper's; `docs/paper-map.md` lists them with their tests.
+
+What depends on a news alone is computed once for each news: its vector, and the projections of it that the
+self-attention over clicked news reads. V (sum of alpha_i x_i) is computed as the sum of alpha_i (V x_i).
+
+Departs from the paper: the matrix Q_k of each self-attention, e_i^T Q_k e_j, is a product of two matrices of
+`head_size` columns divided by sqrt(`head_size`), W^Q_k (W^K_k)^T / sqrt(d), so that a logit is a product of two rows
+that each news has once.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from drpn.batches.batch import Batch, NewsRows
+from drpn.layers.attention import Aggregated, GatedAggregate, MultiHeadAttention, or_else
+from drpn.layers.gather import rows
+from drpn.layers.news import WordVectors
+from drpn.models.base import ClickModel, DataShape
+
+
+@dataclass(frozen=True, kw_only=True)
+class NrmsSettings:
+    """NRMS; the defaults are the paper's."""
+
+    size: int = 300
+    """Size of word vectors."""
+    heads: int = 16
+    """h: heads of each self-attention."""
+    head_size: int = 16
+    """Size of what one head gives; news and user vectors have `heads` times as much."""
+    hidden: int = 200
+    """Size of the queries q_w and q_n of the additive attentions."""
+    dropout: float = 0.2
+    """On word vectors."""
+
+    def __post_init__(self) -> None:
+        for name in ("size", "heads", "head_size", "hidden"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it takes 1 or more")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout is {self.dropout}; it takes a share from 0 to below 1")
+
+
+class SequenceEncoder(nn.Module):
+    """Self-attention, then additive attention: words as one news (section 2.1), clicked news as one user (2.2)."""
+
+    def __init__(self, size: int, settings: NrmsSettings) -> None:
+        super().__init__()
+        width = settings.heads * settings.head_size
+        # W^Q_k and W^K_k, whose product is Q_k; V_k
+        self.attention = MultiHeadAttention(size, settings.heads, head_size=settings.head_size, join=False)
+        # V_w, v_w and q_w for words; V_n, v_n and q_n for news
+        self.aggregate = GatedAggregate(width, settings.hidden)
+        self.nothing = nn.Parameter(torch.zeros(width))
+
+    def project(self, items: Float[Tensor, "... D"]) -> Float[Tensor, "... QKV"]:
+        """What each item brings, whatever sequence it stands in."""
+        return self.attention.project(items)
+
+    def forward(self, items: Float[Tensor, "B S QKV"], mask: Bool[Tensor, "B S"]) -> Aggregated:
+        """The vector of each sequence, a learned one where it is empty; and how much each item counted."""
+        # h_{i,k} = V_k (sum over j of alpha^k_{i,j} e_j) with alpha^k_{i,j} = softmax over j of e_i^T Q_k e_j
+        # h_i = [h_{i,1}; ...; h_{i,h}]
+        context = self.attention(items, mask)  # (B S D)
+        # sum of alpha_i h_i with alpha_i = softmax over i of q^T tanh(V h_i + v)
+        found = self.aggregate(context, mask)
+        return Aggregated(or_else(found.vector, mask.any(-1), self.nothing), found.weight)
+
+
+class NrmsRows(NamedTuple):
+    """What is known of some news before any user comes in."""
+
+    vector: Float[Tensor, "U D"]
+    clicked: Float[Tensor, "U QKV"]
+    """What they bring to the self-attention over clicked news."""
+
+
+class Nrms(ClickModel):
+    """Reads the titles of what was clicked; ignores what was skipped, and in which order."""
+
+    def __init__(self, settings: NrmsSettings, shape: DataShape) -> None:
+        super().__init__()
+        self.settings = settings
+        self.words = WordVectors(shape.words, settings.size, shape.vectors)
+        self.dropout = nn.Dropout(settings.dropout)
+        self.title = SequenceEncoder(settings.size, settings)
+        self.user = SequenceEncoder(settings.heads * settings.head_size, settings)
+
+    def encode_news(self, news: NewsRows) -> NrmsRows:
+        """Section 2.1: r; and its projections for section 2.2."""
+        words = self.dropout(self.words(news.words))  # (U W size)
+        vector = self.title(self.title.project(words), news.words != 0).vector  # (U D)
+        return NrmsRows(vector, self.user.project(vector))
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Clicked news alone."""
+        return ("clicked",)
+
+    def read(self, encoded: NrmsRows, batch: Batch) -> Float[Tensor, "B D"]:
+        """Section 2.2: u."""
+        user: Aggregated = self.user(rows(encoded.clicked, batch.clicked), batch.clicked_mask)
+        return user.vector
+
+    def match(
+        self, encoded: NrmsRows, readers: Float[Tensor, "B D"], candidates: Int[Tensor, "B C"]
+    ) -> Float[Tensor, "B C"]:
+        """Section 2.3: u^T r."""
+        return torch.einsum("bcd,bd->bc", rows(encoded.vector, candidates), readers)

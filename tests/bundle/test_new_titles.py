@@ -1,0 +1,147 @@
+"""Stories that training never saw, with category and subcategory, are read as those of the log are."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from drpn.bundle.files import Bundle, shape_of, write_bundle
+from drpn.bundle.recommender import NewTitle, Recommender, new_titles
+from drpn.dataset.folder import Dataset
+from drpn.dataset.settings import DataSettings
+from drpn.errors import SettingsError
+from drpn.models.drpn import Drpn, DrpnSettings
+from drpn.recipes.prepare import prepare
+from writing import MindLine, write_mind
+
+STORIES = [
+    "N1\tsports\tgolf\tA long putt, and a short one!",
+    "N2\tSports\tgolf open\tTitle holder out",
+    "N3\t weather \t\tRain",
+    "N4\tmoney\tmarkets\t" + " ".join(f"word{number}" for number in range(20)),
+    "N5\tmoney\tsports\tgolf",
+    "N6\t\t\tNo label at all",
+]
+
+
+@pytest.fixture(autouse=True)
+def on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("drpn.bundle.recommender.inference_device", lambda: torch.device("cpu"))
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    lines = [
+        MindLine(str(10 * day + user), f"U{user}", f"11/{day}/2019 {user}:00:00 AM", "N1-1 N2-0 N3-0 N4-0 N5-1 N6-0")
+        for day in (9, 10, 11)
+        for user in (1, 2)
+    ]
+    return write_mind(tmp_path_factory.mktemp("titles") / "logs", lines, STORIES)
+
+
+def recommender(dataset: Dataset, folder: Path) -> Recommender:
+    settings = DrpnSettings(size=12, heads=2, hidden=8)
+    model = Drpn(settings, shape_of(dataset))
+    write_bundle(folder, model, name="drpn", settings=settings, dataset=dataset, facts={})
+    return Recommender(Bundle.open(folder))
+
+
+@pytest.mark.parametrize("category_words", [True, False])
+def test_a_title_of_the_log_given_as_new_is_read_as_in_the_folder(
+    logs: Path, tmp_path: Path, category_words: bool
+) -> None:
+    dataset = prepare(logs, tmp_path / "data", DataSettings(category_words=category_words))
+    rows = range(1, len(STORIES) + 1)
+    same = [NewTitle(dataset.titles[row], dataset.category(row), dataset.subcategory(row)) for row in rows]
+    found = recommender(dataset, tmp_path / "bundle").read(same)
+    assert found.words.tolist() == dataset.news_words[1:].tolist()
+    assert found.category.tolist() == dataset.arrays.array("news/category")[1:].tolist()
+    assert found.subcategory.tolist() == dataset.arrays.array("news/subcategory")[1:].tolist()
+    # nothing else is known of it
+    assert found.rows.tolist() == [0] * len(STORIES)
+    assert not found.neighbours.any()
+    assert not found.seen.any()
+
+
+@pytest.fixture
+def known(logs: Path, tmp_path: Path) -> Recommender:
+    return recommender(prepare(logs, tmp_path / "data"), tmp_path / "bundle")
+
+
+def test_category_and_subcategory_are_one_word_each_in_front(known: Recommender) -> None:
+    (title,) = known.read([NewTitle("Rain", "Sports", "golf open")]).words.tolist()
+    words = known.bundle.data.vocabulary.words
+    assert [words[row] for row in title if row] == ["sports", "golf open", "rain"]
+
+
+def test_space_around_a_label_does_not_matter(known: Recommender) -> None:
+    plain, spaced = NewTitle("Rain", "sports", "golf"), NewTitle("Rain", " sports", "golf ")
+    found = known.read([plain, spaced])
+    assert found.words[0].tolist() == found.words[1].tolist()
+    assert found.category.tolist() == [found.category[0]] * 2
+    assert found.category[0] > 0
+    assert found.subcategory[0] == found.subcategory[1] > 0
+    assert known.rank("U1", new=[plain, spaced]).notes == ()
+
+
+def test_a_label_that_the_log_does_not_have_is_left_out_and_named(known: Recommender) -> None:
+    unknown, none = NewTitle("Rain", "sport", "xyzzy"), NewTitle("Rain")
+    found = known.read([unknown, none])
+    assert found.words[0].tolist() == found.words[1].tolist()
+    assert found.category.tolist() == found.subcategory.tolist() == [0, 0]
+    ranking = known.rank("U1", new=[unknown, none, unknown])
+    assert ranking.notes == (
+        "no news of the log has the category 'sport'; the title is ranked without it; did you mean 'sports'?",
+        "no news of the log has the subcategory 'xyzzy'; the title is ranked without it",
+    )
+
+
+def test_labels_go_to_titles_in_their_order() -> None:
+    assert new_titles(["a", "b"], ["sports", "money"], ["", "markets"]) == [
+        NewTitle("a", "sports"),
+        NewTitle("b", "money", "markets"),
+    ]
+    assert new_titles(["a", "b"], subcategories=["x", "y"]) == [NewTitle("a", "", "x"), NewTitle("b", "", "y")]
+    assert new_titles(["a", "b"]) == [NewTitle("a"), NewTitle("b")]
+    assert new_titles([]) == []
+
+
+@pytest.mark.parametrize(
+    ("titles", "categories", "subcategories", "message"),
+    [
+        (["a", "b"], ["sports"], [], "1 --category for 2 --title; "),
+        (["a"], ["sports"], ["golf", "tennis"], "2 --subcategory for 1 --title; "),
+        ([], ["sports"], [], "1 --category for 0 --title; "),
+    ],
+)
+def test_labels_that_do_not_fit_the_titles(
+    titles: list[str], categories: list[str], subcategories: list[str], message: str
+) -> None:
+    with pytest.raises(SettingsError) as raised:
+        new_titles(titles, categories, subcategories)
+    assert str(raised.value) == (f"{message}give one for each title, in their order ('' for none), or none at all")
+
+
+def test_the_command_takes_category_and_subcategory(drpn, logs: Path) -> None:
+    assert drpn("prepare", logs, "--out", "data").returncode == 0
+    sets = [f"--set={one}" for one in ("model.size=12", "model.heads=2", "training.epochs=1", "training.device=cpu")]
+    assert drpn("train", "data", "--out", "run", *sets).returncode == 0
+
+    def recommend(*labels: str) -> tuple[float, str]:
+        done = drpn("recommend", "run", "--user", "U1", "--title", "Rain", *labels, "--json")
+        assert done.returncode == 0, done.stderr
+        return next(row["score"] for row in json.loads(done.stdout)["rows"] if row["news_id"] == "new"), done.stderr
+
+    plain, quiet = recommend()
+    labelled, _ = recommend("--category", "money", "--subcategory", "markets")
+    unknown, note = recommend("--category", "moneys")
+    assert labelled != plain
+    assert unknown == plain
+    assert quiet == ""
+    assert note == (
+        "drpn: no news of the log has the category 'moneys'; the title is ranked without it; did you mean 'money'?\n"
+    )
+    done = drpn("recommend", "run", "--user", "U1", "--category", "money")
+    assert done.returncode == 2
+    assert done.stderr.startswith("drpn: 1 --category for 0 --title; ")

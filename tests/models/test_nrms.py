@@ -1,0 +1,185 @@
+"""NRMS computes what loops over its paper's equations compute, and reads nothing else than its paper does."""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from drpn.batches.batch import Batch, NewsRows
+from drpn.errors import ExplainError
+from drpn.explain.trace import drpn_only
+from drpn.models.base import DataShape
+from drpn.models.baselines.nrms import Nrms, NrmsSettings
+from drpn.models.catalogue import CATALOGUE
+from reference import nrms_loops as loops
+from reference.drpn_loops import Weights
+
+HEADS, HEAD_SIZE, SIZE, HIDDEN, WORDS = 3, 2, 5, 4, 12
+
+TITLES = {
+    "derby": [3, 5, 7, 4],
+    "cup": [3, 8, 6],
+    "storm": [9, 2, 10, 2],
+    "bonds": [11],
+    "vote": [4, 6, 1, 5, 3],
+    "untitled": [],
+    "bare": [],
+}
+POSITION = {name: position for position, name in enumerate(TITLES, start=1)}
+CANDIDATES = ["derby", "bonds", "vote", "untitled"]
+
+CLICKED = {
+    "ordinary": ["derby", "cup", "storm", "vote"],
+    "one click": ["cup"],
+    "no clicks": [],
+    "titles without words": ["untitled", "derby", "bare"],
+    "nothing but titles without words": ["bare"],
+    "duplicates": ["storm", "bonds", "storm", "storm"],
+}
+
+
+class Case(NamedTuple):
+    """A model with random weights, and the same weights for the loops."""
+
+    model: Nrms
+    weights: Weights
+
+
+def case(seed: int = 1, *, word_size: int = SIZE) -> Case:
+    """All weights are random, those of padding and those that start at zero too."""
+    settings = NrmsSettings(size=SIZE, heads=HEADS, head_size=HEAD_SIZE, hidden=HIDDEN)
+    vectors = np.ones((WORDS, word_size), dtype=np.float32)
+    model = Nrms(settings, DataShape(len(TITLES) + 1, WORDS, 3, 2, 2, vectors)).double().eval()
+    random = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(std=0.7, generator=random)
+    return Case(model, {name: tensor.tolist() for name, tensor in model.state_dict().items()})
+
+
+def padded(lists: list[list[int]], *, at_the_end: bool) -> Tensor:
+    width = max(map(len, lists)) + 1
+    return torch.tensor(
+        [[*row, *[0] * (width - len(row))] if at_the_end else [*[0] * (width - len(row)), *row] for row in lists]
+    )
+
+
+def news_rows() -> NewsRows:
+    """All news after the padding, which is given a title that nobody may read."""
+    words = padded([[1, 2], *TITLES.values()], at_the_end=True)
+    nothing = torch.zeros(len(words), dtype=torch.long)
+    return NewsRows(nothing, words, torch.zeros(len(words), 5, dtype=torch.long), nothing, nothing, nothing == 0)
+
+
+def batch_of(clicked: list[list[str]], skipped: list[str] | None = None) -> Batch:
+    """The users, each with all candidates."""
+    return Batch(
+        users=torch.ones(len(clicked), dtype=torch.long),
+        clicked=padded([[POSITION[name] for name in names] for names in clicked], at_the_end=False),
+        skipped=padded([[POSITION[name] for name in skipped or []]] * len(clicked), at_the_end=True),
+        candidates=torch.tensor([[POSITION[name] for name in CANDIDATES]] * len(clicked)),
+    )
+
+
+def scores(model: Nrms, batch: Batch) -> Tensor:
+    return model.score(model.encode_news(news_rows()), batch)
+
+
+def close(found: Tensor, expected: object) -> None:
+    torch.testing.assert_close(found, torch.as_tensor(expected, dtype=torch.float64), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "word_size", [SIZE, 3], ids=["word vectors of the model's size", "word vectors of another size"]
+)
+def test_news(word_size: int) -> None:
+    model, weights = case(word_size=word_size)
+    expected = [loops.news(weights, words, HEADS) for words in TITLES.values()]
+    close(model.encode_news(news_rows()).vector[1:], expected)
+
+
+@pytest.mark.parametrize("seed", [2, 3])
+def test_scores(seed: int) -> None:
+    model, weights = case(seed)
+    expected = [
+        [loops.score(weights, [TITLES[name] for name in names], TITLES[candidate], HEADS) for candidate in CANDIDATES]
+        for names in CLICKED.values()
+    ]
+    close(scores(model, batch_of(list(CLICKED.values()))), expected)
+
+
+def test_how_much_each_click_counted_sums_to_1() -> None:
+    model, _ = case()
+    batch = batch_of(list(CLICKED.values()))
+    clicked = model.user.project(model.encode_news(news_rows()).vector[batch.clicked])
+    weight = model.user(clicked, batch.clicked_mask).weight
+    assert not weight[~batch.clicked_mask].any()
+    close(weight.sum(1), batch.clicked_mask.any(1).double())
+
+
+def test_what_was_skipped_is_not_read() -> None:
+    model, _ = case()
+    users = list(CLICKED.values())
+    close(scores(model, batch_of(users, ["bonds", "vote", "derby"])), scores(model, batch_of(users)))
+
+
+def test_the_order_of_clicks_does_not_matter() -> None:
+    model, _ = case()
+    batch = batch_of(list(CLICKED.values()))
+    turned = replace(batch, clicked=batch.clicked.flip(1))
+    close(scores(model, turned), scores(model, batch))
+    other = replace(batch, clicked=batch.clicked.roll(1, dims=0))
+    assert (scores(model, other) - scores(model, batch)).abs().min() > 1e-6  # which news they are does
+
+
+def test_a_user_who_clicked_nothing_learns_one_vector_with_all_others_who_did_not() -> None:
+    model, _ = case()
+    found = scores(model, batch_of([[], []], ["storm"]))
+    assert torch.equal(found[0], found[1])
+    found.sum().backward()
+    assert model.user.nothing.grad is not None
+    assert model.user.nothing.grad.abs().min() > 0
+    assert model.user.attention.query.weight.grad is None or not model.user.attention.query.weight.grad.any()
+
+
+def test_what_the_case_study_shows_is_not_in_it() -> None:
+    with pytest.raises(
+        ExplainError, match=r"^Nrms has no weights to show; choose a run of drpn or of one of its variants$"
+    ):
+        drpn_only(case().model)
+
+
+def test_the_defaults_are_the_paper_s() -> None:
+    settings = CATALOGUE["nrms"].settings
+    assert settings == NrmsSettings()
+    model = Nrms(settings, DataShape(news=3, words=9, users=3, categories=2, subcategories=2))
+    shapes = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
+    attention = ("query", "key", "value")
+    assert shapes == {
+        "words.table.weight": (9, 300),
+        **{f"title.attention.{name}.weight": (256, 300) for name in attention},
+        **{f"user.attention.{name}.weight": (256, 256) for name in attention},
+        **{f"{part}.aggregate.hidden.weight": (200, 256) for part in ("title", "user")},
+        **{f"{part}.aggregate.hidden.bias": (200,) for part in ("title", "user")},
+        **{f"{part}.aggregate.gate.weight": (1, 200) for part in ("title", "user")},
+        **{f"{part}.nothing": (256,) for part in ("title", "user")},
+    }
+    assert model.dropout.p == 0.2
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"size": 0}, "^size is 0; it takes 1 or more$"),
+        ({"heads": 0}, "^heads is 0; it takes 1 or more$"),
+        ({"head_size": -1}, "^head_size is -1; it takes 1 or more$"),
+        ({"hidden": 0}, "^hidden is 0; it takes 1 or more$"),
+        ({"dropout": 1.0}, "^dropout is 1.0; it takes a share from 0 to below 1$"),
+    ],
+)
+def test_settings_that_make_no_network(setting: dict[str, float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        NrmsSettings(**setting)

@@ -1,0 +1,74 @@
+"""NRMS as its paper prints it, one float at a time: for one user, one candidate, and no padding anywhere.
+
+Weights are nested lists named as in the model's state. Each head's Q_k is made whole first, and V_k is applied to what
+the attention has summed. An attention over nothing gives a learned vector.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from reference.drpn_loops import Vector, Weights, add, dot, mix, part, softmax, tanh
+
+Matrix = list[list[float]]
+
+
+def times(matrix: Sequence[Vector], vector: Vector) -> list[float]:
+    return [dot(row, vector) for row in matrix]
+
+
+def head_rows(weights: Weights, name: str, k: int, heads: int) -> Matrix:
+    """The part of the k-th head in a matrix of all heads."""
+    matrix: Matrix = weights[f"attention.{name}.weight"]
+    size = len(matrix) // heads
+    return matrix[k * size : (k + 1) * size]
+
+
+def bilinear(weights: Weights, k: int, heads: int) -> Matrix:
+    """Q_k, of as many rows and columns as the items have numbers."""
+    query, key = head_rows(weights, "query", k, heads), head_rows(weights, "key", k, heads)
+    size, width = len(query), len(query[0])
+    return [
+        [sum(query[d][a] * key[d][b] for d in range(size)) / math.sqrt(size) for b in range(width)]
+        for a in range(width)
+    ]
+
+
+def self_attention(weights: Weights, items: Sequence[Vector], heads: int) -> Matrix:
+    """h_i of every item: h_{i,k} = V_k (sum of alpha^k_{i,j} e_j), all heads side by side."""
+    found: Matrix = [[] for _ in items]
+    for k in range(heads):
+        q, v = bilinear(weights, k, heads), head_rows(weights, "value", k, heads)
+        for i, item in enumerate(items):
+            alpha = softmax([dot(item, times(q, other)) for other in items])
+            found[i] += times(v, mix(alpha, items))
+    return found
+
+
+def additive_attention(weights: Weights, items: Sequence[Vector]) -> list[float]:
+    """The sum of alpha_i h_i, alpha being the softmax of q^T tanh(V h_i + v)."""
+    v, bias = weights["aggregate.hidden.weight"], weights["aggregate.hidden.bias"]
+    query = weights["aggregate.gate.weight"][0]
+    return mix(softmax([dot(query, tanh(add(times(v, item), bias))) for item in items]), items)
+
+
+def encode(weights: Weights, items: Sequence[Vector], heads: int) -> Any:
+    """A sequence as one vector."""
+    if not items:
+        return weights["nothing"]
+    return additive_attention(weights, self_attention(weights, items, heads))
+
+
+def news(weights: Weights, words: Sequence[int], heads: int) -> Vector:
+    """r: section 2.1."""
+    vectors = [weights["words.table.weight"][word] for word in words]
+    if "words.project.weight" in weights:
+        vectors = [times(weights["words.project.weight"], vector) for vector in vectors]
+    vector: Vector = encode(part(weights, "title"), vectors, heads)
+    return vector
+
+
+def score(weights: Weights, clicked: Sequence[Sequence[int]], candidate: Sequence[int], heads: int) -> float:
+    """u^T r: section 2.3; news are given by their words."""
+    read = [news(weights, words, heads) for words in clicked]
+    return dot(encode(part(weights, "user"), read, heads), news(weights, candidate, heads))

@@ -1,0 +1,93 @@
+"""Trainings that take seconds: their settings, their command, and what they leave."""
+
+import json
+from collections.abc import Callable
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from drpn.batches.batch import NewsRows
+from drpn.batches.samples import Clicks, Sampler
+from drpn.batches.tables import Tables
+from drpn.models.base import DataShape
+from drpn.models.catalogue import CATALOGUE
+from drpn.progress import Silent
+from drpn.training.loop import CURVE, Loop
+from drpn.training.settings import TrainingSettings
+
+SMALL: dict[str, Any] = {"size": 16, "heads": 2, "hidden": 8, "graph_heads": 2}
+AS_COMMAND: dict[str, Any] = {"epochs": 4, "patience": 4, "batch": 8, "device": "cpu", "save_seconds": 0.0}
+SETS = [f"model.{name}={value}" for name, value in SMALL.items()]
+SETS += [f"training.{name}={value}" for name, value in AS_COMMAND.items()]
+COMMAND = ["train", "data", "--out", "run", *(word for one in SETS for word in ("--set", one))]
+CPU = torch.device("cpu")
+
+
+def small(name: str, **settings: Any) -> Any:
+    """The settings of a model of the catalogue, small."""
+    defaults = CATALOGUE[name].settings
+    known = {field.name for field in fields(defaults)}
+    return replace(defaults, **{key: value for key, value in {**SMALL, **settings}.items() if key in known})
+
+
+def train_small(data: Path, out: Path, name: str = "drpn", **training: Any) -> Path:
+    """Train a small model; gives its run folder."""
+    from drpn.recipes.train import train
+
+    chosen = {"epochs": 2, "batch": 16, "device": "cpu"} | training
+    return train(data, out, model=name, settings=small(name), training=TrainingSettings(**chosen)).path
+
+
+def toy(name: str = "drpn", *, device: torch.device = CPU, **training: Any) -> Callable[[Path], Loop]:
+    """A loop over random profiles and clicks, made without any log."""
+    random = torch.Generator().manual_seed(1)
+
+    def draw(high: int, *shape: int) -> Tensor:
+        return torch.randint(1, high, shape, generator=random, dtype=torch.int32)
+
+    rows = torch.arange(60, dtype=torch.int32)
+    category = draw(4, 60)
+    news = NewsRows(rows, draw(50, 60, 8), draw(60, 60, 5), category, category, rows < 50)
+    tables = Tables(news.to(device), draw(60, 30, 6).to(device), draw(60, 30, 9).to(device))
+    first = torch.arange(64) * 3
+    columns = (draw(30, 64), draw(60, 64), first, torch.full_like(first, 3), draw(60, 192))
+    settings = TrainingSettings(**({"epochs": 1, "batch": 16} | training))
+    clicks = Clicks(*(column.to(device) for column in columns))
+    torch.manual_seed(0)
+    shape = DataShape(news=60, words=50, users=30, categories=4, subcategories=4)
+    model = CATALOGUE[name].model(small(name, dropout=0.0, id_dropout=0.0), shape).to(device)
+    sampler = Sampler(clicks, tables, settings.batch, settings.negatives, settings.seed)
+    return lambda folder: Loop(model, tables, sampler, settings, folder, Silent())
+
+
+def weights(run: Path) -> bytes:
+    """The weights that a run ended with."""
+    return (run / "bundle" / "model.safetensors").read_bytes()
+
+
+def curve(run: Path) -> list[dict[str, float]]:
+    """The points of the curve that a run has written."""
+    return [json.loads(line) for line in (run / CURVE).read_text().splitlines()]
+
+
+def reached(checkpoint: Path) -> tuple[int, int]:
+    """The pass and the step of a checkpoint, both from 0; (-1, 0) where there is none yet."""
+    if not checkpoint.exists():
+        return (-1, 0)
+    with checkpoint.open("rb") as stream:  # safe_open opens a file twice, and between the two it may be replaced
+        header = json.loads(stream.read(int.from_bytes(stream.read(8), "little")))
+    progress = json.loads(header["__metadata__"]["drpn"])["progress"]
+    return progress["epoch"], progress["step"]
+
+
+def refused(drpn, *arguments: object) -> str:
+    """Run a command that must be refused; gives its one line of error."""
+    done = drpn(*arguments)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert done.stdout == ""
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("drpn: ")
+    return str(last.removeprefix("drpn: "))

@@ -1,0 +1,171 @@
+"""Checkpoints: what they hold, and those that are not taken up."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+from drpn.errors import RunError
+from drpn.training.checkpoint import Progress, load_checkpoint, save_checkpoint
+from drpn.training.loop import CHECKPOINT, CURVE
+from small_training import AS_COMMAND, COMMAND, curve, reached, refused, train_small
+
+
+def trained_a_little(seed: int) -> tuple[torch.nn.Module, torch.optim.Optimizer]:
+    torch.manual_seed(seed)
+    model = torch.nn.Linear(3, 2)
+    optimiser = torch.optim.Adam(model.parameters(), lr=0.1 * seed)
+    for _ in range(seed):
+        optimiser.zero_grad()
+        model(torch.rand(4, 3)).sum().backward()
+        optimiser.step()
+    return model, optimiser
+
+
+def test_a_checkpoint_gives_back_everything(tmp_path: Path) -> None:
+    model, optimiser = trained_a_little(3)
+    progress = Progress(epoch=2, step=7, best_auc=0.6, best_epoch=1, seconds=3.5, loss=4.25)
+    best = {"weight": torch.ones(2, 3), "bias": torch.zeros(2)}
+    save_checkpoint(tmp_path / "one.safetensors", model, optimiser, progress, best)
+    drawn = torch.rand(3)
+    other, other_optimiser = trained_a_little(1)
+    found, found_best = load_checkpoint(tmp_path / "one.safetensors", other, other_optimiser)
+    assert found == progress
+    assert all(torch.equal(found_best[name], value) for name, value in best.items())
+    assert torch.equal(torch.rand(3), drawn)
+    assert all(torch.equal(one, two) for one, two in zip(model.parameters(), other.parameters(), strict=True))
+    expected, restored = optimiser.state_dict(), other_optimiser.state_dict()
+    assert json.dumps(restored["param_groups"]) == json.dumps(expected["param_groups"])
+    for index, slots in expected["state"].items():
+        assert all(torch.equal(restored["state"][index][name], value) for name, value in slots.items())
+
+
+def test_no_byte_of_a_checkpoint_changes_unnoticed(tmp_path: Path) -> None:
+    """Of the header, which holds the progress, and of the tensors; and nothing is put back before all is read."""
+    file = tmp_path / "one.safetensors"
+    save_checkpoint(
+        file, *trained_a_little(3), Progress(epoch=2, step=7), {"bias": torch.ones(2, dtype=torch.bfloat16)}
+    )
+    whole = file.read_bytes()
+    model, optimiser = trained_a_little(1)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    for place in range(0, len(whole), 5):
+        file.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        with pytest.raises(RunError, match=r"one\.safetensors (is not a whole checkpoint|has format)"):
+            load_checkpoint(file, model, optimiser)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+def test_tensors_that_changed_places_are_noticed(tmp_path: Path) -> None:
+    """Weight and slot of one shape: the same bytes, under each other's names."""
+    file = tmp_path / "one.safetensors"
+    model, optimiser = trained_a_little(3)
+    save_checkpoint(file, model, optimiser, Progress(), {})
+    with safe_open(file, framework="pt") as stream:
+        metadata = stream.metadata()
+    tensors = load_file(file)
+    first, second = "model/weight", "optimiser/0/exp_avg"
+    tensors[first], tensors[second] = tensors[second], tensors[first]
+    save_file(tensors, file, metadata=metadata)
+    with pytest.raises(RunError, match="is not a whole checkpoint; remove it and train again"):
+        load_checkpoint(file, model, optimiser)
+
+
+@pytest.fixture(scope="module")
+def stopped_once(newsroom: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of the same settings as COMMAND that was stopped before its first validation."""
+
+    def stop(*_: object) -> float:
+        raise KeyboardInterrupt
+
+    run = tmp_path_factory.mktemp("stopped") / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("drpn.recipes.train.validation_auc", stop)
+        with pytest.raises(KeyboardInterrupt):
+            train_small(newsroom, run, **AS_COMMAND)
+    assert reached(run / CHECKPOINT) == (0, 29)
+    return run
+
+
+@pytest.fixture
+def stopped(stopped_once: Path, data: Path, tmp_path: Path) -> Path:
+    """That run as `run` in the folder of the test."""
+    assert data.exists()
+    return shutil.copytree(stopped_once, tmp_path / "run")
+
+
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.5, 0.999])
+def test_a_checkpoint_that_is_cut_short(drpn, stopped: Path, share: float) -> None:
+    whole = (stopped / CHECKPOINT).read_bytes()
+    (stopped / CHECKPOINT).write_bytes(whole[: int(share * len(whole))])
+    assert refused(drpn, *COMMAND, "--resume") == (
+        f"run/{CHECKPOINT} is not a whole checkpoint; remove it and train again"
+    )
+
+
+def test_a_checkpoint_with_one_byte_flipped(drpn, stopped: Path) -> None:
+    whole = bytearray((stopped / CHECKPOINT).read_bytes())
+    whole[len(whole) // 2] ^= 0x10
+    (stopped / CHECKPOINT).write_bytes(whole)
+    assert refused(drpn, *COMMAND, "--resume") == (
+        f"run/{CHECKPOINT} is not a whole checkpoint; remove it and train again"
+    )
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        None,
+        {"drpn": "{"},
+        {"other": "{}"},
+        {"drpn": "[]"},
+        {"drpn": "{}"},
+    ],
+)
+def test_a_checkpoint_that_is_something_else(drpn, stopped: Path, metadata: dict[str, str] | None) -> None:
+    save_file({"model/weight": torch.zeros(2)}, stopped / CHECKPOINT, metadata=metadata)
+    assert refused(drpn, *COMMAND, "--resume") == (
+        f"run/{CHECKPOINT} is not a whole checkpoint; remove it and train again"
+    )
+
+
+def test_a_checkpoint_of_another_format(drpn, stopped: Path) -> None:
+    save_file({"model/weight": torch.zeros(2)}, stopped / CHECKPOINT, metadata={"drpn": '{"format": 99}'})
+    assert refused(drpn, *COMMAND, "--resume") == (
+        f"run/{CHECKPOINT} has format 99, this drpn reads format 2; train again"
+    )
+
+
+def test_a_curve_that_is_cut_short_is_no_hindrance(drpn, stopped: Path) -> None:
+    """What a kill in the middle of writing the curve's first line leaves."""
+    (stopped / CURVE).write_text('{"epoch": 1, "lo')
+    done = drpn(*COMMAND, "--resume")
+    assert done.returncode == 0, done.stderr
+    assert [point["epoch"] for point in curve(stopped)] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("change", ["training.rate=0.5", "training.seed=9", "model.dropout=0.1"])
+def test_a_run_is_not_taken_up_with_other_settings(drpn, stopped: Path, change: str) -> None:
+    before = (stopped / CHECKPOINT).read_bytes()
+    assert refused(drpn, *COMMAND, "--resume", "--set", change) == (
+        "run was started with other settings; choose another folder"
+    )
+    assert (stopped / CHECKPOINT).read_bytes() == before
+
+
+def test_a_run_is_not_taken_up_with_another_model_or_dataset(drpn, stopped: Path, mind: Path) -> None:
+    assert stopped.exists()
+    message = refused(drpn, *COMMAND, "--resume", "--model", "drpn-d")
+    assert message == "run was started with other model; choose another folder"
+    assert drpn("prepare", mind, "--out", "other").returncode == 0
+    message = refused(drpn, "train", "other", *COMMAND[2:], "--resume")
+    assert message == "run was started with other data; choose another folder"
+
+
+def test_the_run_is_not_begun_anew_without_being_asked(drpn, stopped: Path) -> None:
+    assert stopped.exists()
+    assert refused(drpn, *COMMAND) == "run is a run already; pass --resume to take it up, or choose another folder"

@@ -1,0 +1,71 @@
+"""Memory that runs out, and a GPU that is not there."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from drpn.errors import MemoryShortError, SettingsError
+from drpn.training.devices import choose_device, naming_what_to_lower
+from drpn.training.settings import TrainingSettings
+from drpn.training.steps import Stepper
+from small_training import COMMAND, CPU, refused
+
+
+def test_out_of_memory_on_a_gpu_names_the_setting_to_lower(data: Path, drpn, monkeypatch) -> None:
+    def full(*_: object) -> float:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
+
+    assert data.exists()
+    monkeypatch.setattr(Stepper, "__call__", full)
+    assert refused(drpn, *COMMAND) == "the GPU is out of memory; lower training.batch, which is 8"
+
+
+def test_out_of_memory_on_a_cpu_names_the_setting_to_lower(data: Path, drpn, monkeypatch) -> None:
+    def full(*_: object) -> float:
+        torch.empty(1 << 60, dtype=torch.uint8)
+        raise AssertionError("this machine has an exbibyte of memory")
+
+    assert data.exists()
+    monkeypatch.setattr(Stepper, "__call__", full)
+    assert refused(drpn, *COMMAND) == "out of memory; lower training.batch, which is 8"
+
+
+def test_other_errors_are_not_taken_for_a_lack_of_memory() -> None:
+    with pytest.raises(MemoryShortError), naming_what_to_lower("training.batch", 8):
+        raise MemoryError
+    with pytest.raises(RuntimeError, match="shapes"), naming_what_to_lower("training.batch", 8):
+        raise RuntimeError("shapes do not fit")
+
+
+def test_after_out_of_memory_the_same_folder_takes_a_smaller_batch(data: Path, drpn, monkeypatch) -> None:
+    def full(*_: object) -> float:
+        raise MemoryError
+
+    assert data.exists()
+    with monkeypatch.context() as patch:
+        patch.setattr(Stepper, "__call__", full)
+        refused(drpn, *COMMAND)
+    done = drpn(*COMMAND, "--set", "training.batch=80", "--set", "training.epochs=1")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture
+def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+
+
+@pytest.mark.usefixtures("no_gpu")
+def test_a_gpu_that_is_not_there() -> None:
+    with pytest.raises(SettingsError) as raised:
+        choose_device(TrainingSettings(device="cuda"))
+    assert str(raised.value) == "training.device is 'cuda', but there is no GPU here; choose 'cpu' or 'auto'"
+    assert choose_device(TrainingSettings(device="auto")) == CPU
+
+
+@pytest.mark.usefixtures("no_gpu")
+def test_a_gpu_that_is_not_there_leaves_no_run(data: Path, drpn, tmp_path: Path) -> None:
+    assert data.exists()
+    message = refused(drpn, *COMMAND, "--set", "training.device=cuda")
+    assert message.startswith("training.device is 'cuda'")
+    assert not (tmp_path / "run").exists()
