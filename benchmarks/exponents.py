@@ -6,6 +6,7 @@ one thread, `drpn prepare` in a process of its own, all its threads and its star
 """
 
 import argparse
+import os
 import shutil
 import statistics
 import tempfile
@@ -37,7 +38,7 @@ BASE = ShapeSettings(news=16_000, vocabulary=8_000, users=8_000, impressions=4_0
 LOGS = {"impressions": 50_000, "candidates": 20, "news": 4_000, "users": 4_000}
 BATCH = 32
 DOUBLED = 4
-"""Values of each sweep; the exponent is of the three largest, where what is fixed counts least."""
+"""Values of a sweep; the exponent is of the three largest, where what is fixed counts least."""
 
 Run = Callable[[], float]
 """Does the work once; gives its seconds."""
@@ -130,7 +131,9 @@ def prepare_sweeps(scratch: Path) -> Iterator[Sweep]:
         return run
 
     for varied, first in LOGS.items():
-        yield Sweep("prepare", varied, doubled(first), lambda value, varied=varied: preparing(varied, value), rounds=1)
+        yield Sweep(
+            "prepare", varied, doubled(first)[1:], lambda value, varied=varied: preparing(varied, value), rounds=1
+        )
 
 
 def timed(run: Callable[[], object]) -> float:
@@ -151,13 +154,13 @@ def measured(sweep: Sweep, seconds: float) -> dict[str, Any]:
     while len(rounds) < sweep.rounds and (not rounds or time.perf_counter() - begin < seconds):
         rounds.append([run() for run in runs.values()])
     medians = [statistics.median(times) for times in zip(*rounds, strict=True)]
-    slopes = [slope(sweep.values[1:], times[1:]) for times in rounds]
+    slopes = [slope(sweep.values[-3:], times[-3:]) for times in rounds]
     return {
         "cost": sweep.cost,
         "varied": sweep.varied,
         "values": sweep.values,
         "seconds": [significant(each) for each in medians],
-        "exponent": slope(sweep.values[1:], medians[1:]),
+        "exponent": slope(sweep.values[-3:], medians[-3:]),
         "of_single_rounds": [min(slopes), max(slopes)],
         "rounds": len(rounds),
     }
@@ -171,6 +174,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10.0, help="for each sweep, its first round not counted")
     parser.add_argument("--out", type=Path, default=OUT)
     given = parser.parse_args()
+    # threads that wait for each other use processor time too
+    os.environ["OMP_NUM_THREADS"] = "1"
     rows = []
     with threads(1), tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder)
@@ -183,7 +188,7 @@ def main() -> None:
     print()
     table(
         ["cost", "grows with", "from", "to", "exponent", "least", "most", "CPU s at most"],
-        [[row["cost"], row["varied"], row["values"][1], row["values"][-1], f"{row['exponent']:.2f}",
+        [[row["cost"], row["varied"], row["values"][-3], row["values"][-1], f"{row['exponent']:.2f}",
           *(f"{each:.2f}" for each in row["of_single_rounds"]), row["seconds"][-1]] for row in rows],
     )  # fmt: skip
     panels = [

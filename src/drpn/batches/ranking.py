@@ -5,7 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from jaxtyping import Int
 from numpy.typing import NDArray
+from torch import Tensor
 
 from drpn.batches.batch import Batch
 from drpn.batches.tables import Tables
@@ -16,33 +18,74 @@ class RankingBatch(NamedTuple):
     """Impressions of similar length, and where the scores of each belong among all candidates."""
 
     batch: Batch
-    places: torch.Tensor
-    """(B, C): index into the flat candidates; -1 at padding."""
+    places: Int[Tensor, "B C"]
+    """Index into the flat candidates; -1 at padding."""
+
+
+class Pages(NamedTuple):
+    """Impressions of similar length that some users were shown."""
+
+    readers: Int[Tensor, "B"]
+    """Which of those users, from 0."""
+    candidates: Int[Tensor, "B C"]
+    places: Int[Tensor, "B C"]
+    """Index into the flat candidates; -1 at padding."""
 
 
 def ranking_batches(impressions: Impressions, tables: Tables, *, candidates: int) -> Iterator[RankingBatch]:
     """Every impression once, shortest first; each batch holds at most so many candidates, padding counted."""
     device = tables.clicked.device
-    offsets = np.asarray(impressions.offsets)
-    sizes = np.diff(offsets)
-    order = np.argsort(sizes, kind="stable")
-    flat = torch.from_numpy(np.array(impressions.candidates)).to(device)
+    shown = _Shown(impressions, device)
     users = torch.from_numpy(np.array(impressions.users)).to(device)
-    for which in _stretches(order, sizes, candidates):
-        width = max(int(sizes[which[-1]]), 1)
-        slots = np.arange(width)
-        places = np.where(slots < sizes[which, None], offsets[which, None] + slots, -1)
-        at = torch.from_numpy(places).to(device)
-        shown = torch.where(at >= 0, flat[at.clamp(min=0)], 0) if len(flat) else torch.zeros_like(at)
-        yield RankingBatch(tables.batch(users[torch.from_numpy(which).to(device)], shown), at)
+    for which in shown.stretches(np.arange(len(impressions)), candidates):
+        rows, places = shown.at(which)
+        yield RankingBatch(tables.batch(users[torch.from_numpy(which).to(device)], rows), places)
 
 
-def _stretches(order: NDArray[np.int64], sizes: NDArray[np.int64], candidates: int) -> Iterator[NDArray[np.int64]]:
-    start = 0
-    while start < len(order):
-        # sizes rise along the order, so the last of a stretch is its widest
-        stop = start + 1
-        while stop < len(order) and (stop + 1 - start) * sizes[order[stop]] <= candidates:
-            stop += 1
-        yield order[start:stop]
-        start = stop
+def pages_of_users(
+    impressions: Impressions, device: torch.device, *, users: int, candidates: int
+) -> Iterator[tuple[Int[Tensor, "users"], Iterator[Pages]]]:
+    """So many users at a time, each user once, and all that they were shown, as pages of at most so many candidates."""
+    shown = _Shown(impressions, device)
+    everyone, reader = np.unique(np.asarray(impressions.users), return_inverse=True)
+    by_user = np.argsort(reader, kind="stable")
+    for first in range(0, len(everyone), users):
+        start, stop = np.searchsorted(reader[by_user], [first, first + users])
+        own = by_user[start:stop]
+        some = torch.from_numpy(everyone[first : first + users]).to(device)
+        yield (
+            some,
+            (
+                Pages(torch.from_numpy(reader[which] - first).to(device), *shown.at(which))
+                for which in shown.stretches(own, candidates)
+            ),
+        )
+
+
+class _Shown:
+    """The candidates of impressions, to be laid out as rectangles."""
+
+    def __init__(self, impressions: Impressions, device: torch.device) -> None:
+        self.offsets = np.asarray(impressions.offsets)
+        self.sizes = np.diff(self.offsets)
+        self.flat = torch.from_numpy(np.append(np.asarray(impressions.candidates), 0)).to(device)  # the last: padding
+
+    def stretches(self, which: NDArray[np.int64], candidates: int) -> Iterator[NDArray[np.int64]]:
+        """Some impressions, the shortest first, in rectangles of at most so many candidates."""
+        order = which[np.argsort(self.sizes[which], kind="stable")]
+        sizes = self.sizes[order]
+        start = 0
+        while start < len(order):
+            # sizes rise along the order, so the last of a stretch is its widest
+            reach = min(start + 1 + candidates // max(sizes[start], 1), len(order))
+            area = np.arange(1, reach + 1 - start) * sizes[start:reach]
+            stop = start + max(int(np.searchsorted(area, candidates, side="right")), 1)
+            yield order[start:stop]
+            start = stop
+
+    def at(self, which: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+        """The candidates of impressions of similar length, and their places."""
+        slots = np.arange(max(int(self.sizes[which].max(initial=0)), 1))
+        places = np.where(slots < self.sizes[which, None], self.offsets[which, None] + slots, -1)
+        at = torch.from_numpy(places).to(self.flat.device)
+        return self.flat[at], at

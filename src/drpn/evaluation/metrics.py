@@ -9,15 +9,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from drpn.dataset.arrays import Array
 from drpn.errors import ScoreError
 
 Floats = NDArray[np.float64]
 METRICS = ("auc", "mrr", "ndcg@5", "ndcg@10")
-_CANDIDATES_AT_ONCE = 1 << 18
-_IMPRESSIONS_AT_ONCE = 1 << 16  # as many as a uint16 can number: numpy sorts those by radix
+_AT_ONCE = {"cpu": 1 << 18, "cuda": 1 << 25}
+"""Candidates sorted at once."""
 
 
 @dataclass(frozen=True)
@@ -61,47 +63,48 @@ class Metrics:
         return int(self.auc.shape[-1])
 
 
-def measure(scores: Array, clicked: Array, offsets: Array) -> Metrics:
-    """The four metrics of each impression."""
-    check(scores, clicked, offsets)
-    tables = _Tables.up_to(int(np.diff(offsets).max(initial=0)))
-    result = Metrics(*np.full((4, len(offsets) - 1), np.nan))
-    for rows in _chunks(offsets):
-        own = _own_offsets(offsets, rows)
-        flat = slice(int(offsets[rows.start]), int(offsets[rows.stop]))
-        part = _measure_chunk(scores[flat], clicked[flat], own, tables)
-        for name, values in result.by_name().items():
-            values[rows] = part.by_name()[name]
-    return result
+def measure(scores: Array | Tensor, clicked: Array, offsets: Array) -> Metrics:
+    """The four metrics of each impression, computed where the scores are: a tensor may be on a GPU."""
+    flat = scores if isinstance(scores, Tensor) else torch.from_numpy(np.array(scores))
+    check(flat, clicked, offsets)
+    labels, starts = (torch.from_numpy(np.array(each)).to(flat.device) for each in (clicked, offsets))
+    tables = _Tables.up_to(int(np.diff(offsets).max(initial=0)), flat.device)
+    result = torch.full((len(METRICS), len(offsets) - 1), torch.nan, dtype=torch.float64, device=flat.device)
+    for rows in _chunks(offsets, _AT_ONCE[flat.device.type]):
+        some = slice(int(offsets[rows.start]), int(offsets[rows.stop]))
+        own = starts[rows.start : rows.stop + 1] - offsets[rows.start]
+        result[:, rows] = _measure_chunk(flat[some], labels[some], own, tables)
+    return Metrics(*result.cpu().numpy())
 
 
 def ranks(scores: Array, offsets: Array) -> NDArray[np.int64]:
     """The rank of each candidate in its impression, 1 for the highest score; of tied ones the first comes first."""
     check(scores, scores, offsets)
     found = np.empty(len(scores), dtype=np.int64)
-    for rows in _chunks(offsets):
-        own = _own_offsets(offsets, rows)
+    for rows in _chunks(offsets, _AT_ONCE["cpu"]):
+        own = offsets[rows.start : rows.stop + 1] - offsets[rows.start]
         flat = slice(int(offsets[rows.start]), int(offsets[rows.stop]))
-        impression = _impression_of(own)
-        order = _best_first(scores[flat], impression, stable=True)
+        impression = np.repeat(np.arange(len(own) - 1), np.diff(own))
+        order = np.lexsort((np.arange(len(impression)), -scores[flat], impression))
         found[flat][order] = np.arange(len(order)) - own[impression] + 1
     return found
 
 
-def check(scores: Array, clicked: Array, offsets: Array) -> None:
+def check(scores: Array | Tensor, clicked: Array, offsets: Array) -> None:
     """Refuse what is not one finite score and one label for each candidate of each impression."""
-    if not np.issubdtype(scores.dtype, np.floating):
-        raise ValueError(f"scores are {scores.dtype}; pass floating-point numbers")
+    scores = scores if isinstance(scores, Tensor) else torch.from_numpy(np.array(scores))
+    if not scores.is_floating_point():
+        raise ValueError(f"scores are {str(scores.dtype).removeprefix('torch.')}; pass floating-point numbers")
     if not (offsets.ndim == 1 and len(offsets) and offsets[0] == 0 and (np.diff(offsets) >= 0).all()):
         raise ValueError("offsets do not rise from 0; pass where each impression begins and where the last one ends")
-    if not scores.shape == clicked.shape == (offsets[-1],):
+    if not tuple(scores.shape) == clicked.shape == (offsets[-1],):
         raise ValueError(
-            f"offsets end at {offsets[-1]}, but scores are {scores.shape} and clicked {clicked.shape}; "
+            f"offsets end at {offsets[-1]}, but scores are {tuple(scores.shape)} and clicked {clicked.shape}; "
             "pass one of each for every candidate"
         )
-    finite = np.isfinite(scores)
+    finite = torch.isfinite(scores)
     if not finite.all():
-        place = int(np.argmin(finite))
+        place = int(finite.int().argmin())
         row = int(np.searchsorted(offsets, place, side="right")) - 1
         raise ScoreError(
             f"the score of candidate {place - offsets[row]} of impression {row} (both from 0) is {scores[place]}; "
@@ -113,27 +116,31 @@ def check(scores: Array, clicked: Array, offsets: Array) -> None:
 class _Tables:
     """What the first n ranks earn together, for n from 0."""
 
-    reciprocal: Floats
-    discount5: Floats
-    discount10: Floats
+    reciprocal: Tensor
+    discount5: Tensor
+    discount10: Tensor
 
     @classmethod
-    def up_to(cls, size: int) -> "_Tables":
-        rank = np.arange(1, size + 1)
-        discount = 1 / np.log2(rank + 1)
-        earned = (1 / rank, np.where(rank <= 5, discount, 0), np.where(rank <= 10, discount, 0))
-        return cls(*(np.concatenate([[0.0], np.cumsum(each)]) for each in earned))
+    def up_to(cls, size: int, device: torch.device) -> "_Tables":
+        rank = torch.arange(1, size + 1, dtype=torch.float64, device=device)
+        discount = 1 / torch.log2(rank + 1)
+        earned = (1 / rank, discount * (rank <= 5), discount * (rank <= 10))
+        return cls(*(torch.cat([rank.new_zeros(1), each.cumsum(0)]) for each in earned))
 
 
-def _measure_chunk(scores: Array, clicked: Array, offsets: Array, tables: _Tables) -> Metrics:
-    impression = _impression_of(offsets)
-    order = _best_first(scores, impression)
-    scores, clicked = scores[order], np.asarray(clicked, dtype=np.bool_)[order]
+def _measure_chunk(scores: Tensor, clicked: Tensor, offsets: Tensor, tables: _Tables) -> Tensor:
+    sizes = offsets.diff()
+    impression = torch.repeat_interleave(torch.arange(len(sizes), device=scores.device), sizes)
+    order = torch.argsort(scores, descending=True)
+    order = order[torch.argsort(impression[order], stable=True)]
+    scores, clicked = scores[order], clicked[order]
 
     # a tie: neighbours in the order with one score and one impression
-    first = np.flatnonzero(np.concatenate([[True], (scores[1:] != scores[:-1]) | (impression[1:] != impression[:-1])]))
-    end = np.append(first[1:], len(scores))
-    clicks_before = np.concatenate([[0], np.cumsum(clicked)])
+    new = torch.ones(len(scores) + 1, dtype=torch.bool, device=scores.device)
+    new[1:-1] = (scores[1:] != scores[:-1]) | (impression[1:] != impression[:-1])
+    bounds = new.nonzero().squeeze(1)
+    first, end = bounds[:-1], bounds[1:]
+    clicks_before = torch.cat([offsets.new_zeros(1), clicked.cumsum(0)])
     with_click = clicks_before[end] > clicks_before[first]  # the others earn nothing
     first, end = first[with_click], end[with_click]
     of = impression[first]
@@ -142,47 +149,34 @@ def _measure_chunk(scores: Array, clicked: Array, offsets: Array, tables: _Table
     skips = size - clicks
     skips_below = (offsets[1:][of] - end) - (clicks_before[offsets[1:]][of] - clicks_before[end])
 
-    def summed(values: Array) -> Floats:
-        return np.bincount(of, values, minlength=len(offsets) - 1).astype(np.float64)
+    def summed(values: Tensor) -> Tensor:
+        return torch.zeros(len(sizes), dtype=torch.float64, device=values.device).index_add_(0, of, values.double())
 
-    def earned(table: Floats) -> Floats:
+    def earned(table: Tensor) -> Tensor:
         start = offsets[of]  # the tie has the ranks from first - start + 1 to end - start
         return summed(clicks * (table[end - start] - table[first - start]) / size)
 
-    total_clicks = np.diff(clicks_before[offsets])
-    total_skips = np.diff(offsets) - total_clicks
+    total_clicks = clicks_before[offsets].diff()
+    total_skips = sizes - total_clicks
     counted = (total_clicks > 0) & (total_skips > 0)
-    total_clicks, total_skips = (np.where(counted, total, 1) for total in (total_clicks, total_skips))
-    values = (
-        summed(clicks * (2 * skips_below + skips)) / (2 * total_clicks * total_skips),  # whole numbers: exact
-        earned(tables.reciprocal) / total_clicks,
-        earned(tables.discount5) / tables.discount5[total_clicks],
-        earned(tables.discount10) / tables.discount10[total_clicks],
+    total_clicks, total_skips = (torch.where(counted, total, 1) for total in (total_clicks, total_skips))
+    values = torch.stack(
+        [
+            summed(clicks * (2 * skips_below + skips)) / (2 * total_clicks * total_skips),  # whole numbers: exact
+            earned(tables.reciprocal) / total_clicks,
+            earned(tables.discount5) / tables.discount5[total_clicks],
+            earned(tables.discount10) / tables.discount10[total_clicks],
+        ]
     )
-    return Metrics(*(np.where(counted, each, np.nan) for each in values))
+    return torch.where(counted, values, torch.nan)
 
 
-def _best_first(scores: Array, impression: Array, *, stable: bool = False) -> NDArray[np.intp]:
-    """The order by impression, then from the highest score to the lowest."""
-    order = np.argsort(-scores, kind="stable" if stable else None)
-    return order[np.argsort(impression[order], kind="stable")]
-
-
-def _impression_of(offsets: Array) -> NDArray[np.uint16]:
-    return np.repeat(np.arange(len(offsets) - 1, dtype=np.uint16), np.diff(offsets))
-
-
-def _own_offsets(offsets: Array, rows: slice) -> NDArray[np.int64]:
-    own: NDArray[np.int64] = offsets[rows.start : rows.stop + 1] - offsets[rows.start]
-    return own
-
-
-def _chunks(offsets: Array) -> Iterator[slice]:
-    """Stretches of whole impressions, none of them without candidates."""
+def _chunks(offsets: Array, candidates: int) -> Iterator[slice]:
+    """Stretches of whole impressions of about so many candidates, none of them without any."""
     start, last = 0, len(offsets) - 1
     while start < last:
-        stop = int(np.searchsorted(offsets, offsets[start] + _CANDIDATES_AT_ONCE, side="right")) - 1
-        stop = min(max(stop, start + 1), start + _IMPRESSIONS_AT_ONCE, last)
+        stop = int(np.searchsorted(offsets, offsets[start] + candidates, side="right")) - 1
+        stop = min(max(stop, start + 1), last)
         if offsets[stop] > offsets[start]:
             yield slice(start, stop)
         start = stop

@@ -1,33 +1,56 @@
 """A model's scores for every candidate of a split."""
 
+from contextlib import AbstractContextManager, nullcontext
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from drpn.batches.ranking import ranking_batches
+from drpn.batches.ranking import pages_of_users
 from drpn.batches.tables import Tables
 from drpn.dataset.folder import Impressions
 from drpn.models.base import ClickModel, Encoded
-from drpn.models.encoded import encode_in_steps
+from drpn.models.encoded import encode_in_steps, map_tensors
 from drpn.progress import Progress
 
+USERS = {"cpu": 256, "cuda": 4_096}
+"""Users read at once."""
 CANDIDATES = {"cpu": 8_192, "cuda": 131_072}
-"""Candidates of one batch, padding counted."""
+"""Candidates scored at once, padding counted."""
 
 
-@torch.no_grad()
 def score_impressions(
     model: ClickModel, tables: Tables, impressions: Impressions, progress: Progress, *, encoded: Encoded | None = None
 ) -> NDArray[np.float32]:
-    """One score for each candidate, in the order of the impressions; all news are encoded once."""
+    """One score for each candidate, in the order of the impressions."""
+    scores: NDArray[np.float32] = score_on_device(model, tables, impressions, progress, encoded=encoded).cpu().numpy()
+    return scores
+
+
+@torch.no_grad()
+def score_on_device(
+    model: ClickModel, tables: Tables, impressions: Impressions, progress: Progress, *, encoded: Encoded | None = None
+) -> Tensor:
+    """The same, left where the tables are; every news is encoded once, and every user is read once."""
     model.eval()
     device = tables.clicked.device
-    with progress.stage("encoding news"):
-        rows = encode_in_steps(model, tables.news) if encoded is None else encoded
-    scores = torch.zeros(len(impressions.candidates), dtype=torch.float32, device=device)
-    with progress.stage("scoring", len(impressions)) as advance:
-        for batch, places in ranking_batches(impressions, tables, candidates=CANDIDATES[device.type]):
-            real = places >= 0
-            scores[places[real]] = model.score(rows, batch).float()[real]
-            advance(len(batch))
-    return scores.cpu().numpy()
+    with _precision(device):
+        with progress.stage("encoding news"):
+            rows = encode_in_steps(model, tables.news) if encoded is None else encoded
+        scores = torch.zeros(len(impressions.candidates) + 1, dtype=torch.float32, device=device)  # the last: padding
+        with progress.stage("scoring", len(impressions)) as advance:
+            chunks = pages_of_users(impressions, device, users=USERS[device.type], candidates=CANDIDATES[device.type])
+            for users, pages in chunks:
+                nothing = users.new_zeros(len(users), 1)
+                readers = model.read(rows, tables.batch(users, nothing))
+                for which, candidates, places in pages:
+                    own = map_tensors(lambda table, which=which: table[which], readers)
+                    scores[places] = model.match(rows, own, candidates).float()
+                    advance(len(which))
+    return scores[:-1]
+
+
+def _precision(device: torch.device) -> AbstractContextManager[object]:
+    """bf16 on a GPU, as in training; inner products are in float32 there too."""
+    return torch.autocast("cuda", dtype=torch.bfloat16) if device.type == "cuda" else nullcontext()

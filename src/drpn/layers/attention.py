@@ -55,11 +55,18 @@ def in_parts(values: Float[Tensor, "... hd"], count: int) -> Float[Tensor, "... 
     return values.reshape(*values.shape[:-1], count, values.shape[-1] // count)
 
 
-def along(items: Float[Tensor, "... D"], direction: Float[Tensor, "D"]) -> Float[Tensor, "..."]:
-    """The inner product of each item with one vector."""
+def along(items: Float[Tensor, "... D"], direction: Float[Tensor, "*#F D"]) -> Float[Tensor, "..."]:
+    """The inner product of each item with one vector, on a GPU in float32 whatever the items are."""
     if items.is_cuda:  # a compiler joins this to what made the items, which are then never written
-        return (items * direction).sum(-1)
-    return items @ direction
+        return (items * direction).sum(-1, dtype=torch.promote_types(items.dtype, torch.float32))
+    return items @ direction if direction.dim() == 1 else torch.einsum("...fd,fd->...f", items, direction)
+
+
+def inner_products(one: Float[Tensor, "B C D"], other: Float[Tensor, "B F D"]) -> Float[Tensor, "B C F"]:
+    """Of all pairs, never in less than float32: scores that are told apart must not be rounded together."""
+    with torch.autocast(one.device.type, enabled=False):
+        wide = torch.promote_types(one.dtype, torch.float32)
+        return one.to(wide) @ other.to(wide).transpose(-1, -2)
 
 
 def weighted_sum(weights: Float[Tensor, "B H"], values: Float[Tensor, "B H D"]) -> Float[Tensor, "B D"]:

@@ -27,6 +27,7 @@ from drpn.layers.attention import (
     along,
     attend,
     in_parts,
+    inner_products,
     masked_softmax,
     or_else,
     side_by_side,
@@ -382,7 +383,7 @@ class View(nn.Module):
         """Eqs. 9 to 11 and this view's half of the score: sum over f of beta_f (interest_f . r)."""
         beta = self.fusion(readers.user, candidate)  # (B C F)
         # u . r with u = sum of beta_f interest_f
-        match = torch.einsum("bfd,bcd->bcf", readers.interests.vectors, plain)
+        match = inner_products(plain, readers.interests.vectors)  # (B C F)
         return Viewed((beta * match).sum(-1), readers.interests, beta)
 
 
@@ -410,7 +411,7 @@ class FusionNet(nn.Module):
     def forward(self, user: Float[Tensor, "B F D"], candidate: Float[Tensor, "B C FD"]) -> Float[Tensor, "B C F"]:
         """Eq. 9: beta = tanh([u_f; r_c] W_1 + b_1) W_2 + b_2, for each representation."""
         both = torch.tanh(user.unsqueeze(1) + in_parts(candidate, self.count))  # (B C F D)
-        return torch.einsum("bcfd,fd->bcf", both, self.out) + self.bias
+        return along(both, self.out) + self.bias
 
 
 class Viewed(NamedTuple):

@@ -6,7 +6,6 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from drpn.batches.samples import Clicks, Sampler
@@ -15,7 +14,7 @@ from drpn.bundle.files import shape_of, write_bundle
 from drpn.dataset.folder import Dataset
 from drpn.errors import TrainingError
 from drpn.evaluation.metrics import measure
-from drpn.evaluation.scoring import score_impressions
+from drpn.evaluation.scoring import score_on_device
 from drpn.models.base import ClickModel
 from drpn.progress import Progress, Silent
 from drpn.recipes.runs import BUNDLE, CURVE_PICTURE, TENSORBOARD, Run, facts_of
@@ -57,7 +56,7 @@ def train(
         with naming_what_to_lower("training.batch", training.batch):
             torch.manual_seed(training.seed)
             network = chosen.model(settings, shape_of(dataset)).to(device)
-            tables = Tables.of(dataset, device)
+            tables = Tables.of(dataset, device, reads=network.reads)
             sampler = Sampler(clicks, tables, training.batch, training.negatives, training.seed)
             progress.note(f"{model} with {_count(network):,} parameters on {len(clicks):,} clicks, {device.type}")
             with _observer(out, len(clicks), tensorboard=tensorboard) as on_point:
@@ -80,8 +79,8 @@ def train(
 def validation_auc(model: ClickModel, tables: Tables, dataset: Dataset) -> float:
     """The mean AUC over the validation impressions."""
     impressions = dataset.impressions("validation")
-    scores = score_impressions(model, tables, impressions, Silent())
-    if not np.isfinite(scores).all():
+    scores = score_on_device(model, tables, impressions, Silent())
+    if not torch.isfinite(scores).all():
         raise TrainingError("the model's scores are no longer finite: the training has diverged; lower training.rate")
     auc = measure(scores, impressions.clicked, impressions.offsets).mean()["auc"]
     if math.isnan(auc):

@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from drpn.batches.batch import Batch, NewsRows
-from drpn.layers.attention import Aggregated, GatedAggregate, MultiHeadAttention, or_else
+from drpn.layers.attention import Aggregated, GatedAggregate, MultiHeadAttention, inner_products, or_else
 from drpn.layers.gather import rows
 from drpn.layers.news import WordVectors
 from drpn.models.base import ClickModel, DataShape
@@ -113,4 +113,4 @@ class Nrms(ClickModel):
         self, encoded: NrmsRows, readers: Float[Tensor, "B D"], candidates: Int[Tensor, "B C"]
     ) -> Float[Tensor, "B C"]:
         """Section 2.3: u^T r."""
-        return torch.einsum("bcd,bd->bc", rows(encoded.vector, candidates), readers)
+        return inner_products(rows(encoded.vector, candidates), readers.unsqueeze(1)).squeeze(-1)
