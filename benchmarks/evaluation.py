@@ -110,7 +110,8 @@ def main() -> None:
         data[shape] = dataset.statistics | {"settings": dataset.manifest["settings"]}
         model, tables = network(name, load_settings(None, given.sets, model=name).model, dataset, device)
         for count in given.threads if device.type == "cpu" else [None]:
-            with threads(count):
+            # on a GPU in the precision of evaluation
+            with threads(count), torch.autocast("cuda", torch.bfloat16, enabled=device.type == "cuda"):
                 found = measure(model, tables, dataset.impressions("test"), seconds=given.seconds, calls=given.calls)
             rows.append({"model": name, "shape": shape, "threads": count, **found})
             print(rows[-1], flush=True)

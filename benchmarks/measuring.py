@@ -98,10 +98,11 @@ class Peak:
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
+        gc.collect()
         if device.type == "cuda":
+            torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats(device)
         else:
-            gc.collect()
             with suppress(AttributeError):  # what was freed goes back to the system, where the C library can do that
                 ctypes.CDLL(None).malloc_trim(0)
             with suppress(OSError):  # where it may not be set back, all that the process ever took is told

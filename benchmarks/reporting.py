@@ -11,6 +11,7 @@ from provenance import ROOT, machine
 OUT = ROOT / "docs" / "results" / "bench"
 FEW = 6
 """Marks of an axis, at most."""
+TICKS = [digit * 10.0**power for power in range(-4, 9) for digit in (1, 2, 5)]
 COLOURS = ("#3b82c4", "#e8a33d", "#2da44e", "#cf4a45", "#8250df", "#6e7781", "#1b7c83")
 
 
@@ -75,6 +76,11 @@ def draw(panels: Sequence[Panel], file: Path) -> bool:
         marks = marks if len(marks) <= FEW else marks[:: -(-len(marks) // FEW)]
         ax.set_xticks(marks, [_short(mark) for mark in marks], color=INK)
         ax.xaxis.set_minor_locator(NullLocator())
+        low, high = ax.get_ylim()
+        ticks = [tick for tick in TICKS if low <= tick <= high]
+        ax.yaxis.set_minor_locator(NullLocator())
+        ax.set_yticks(ticks, [_short(tick) for tick in ticks], color=INK)
+        ax.set_ylim(low, high)
         ax.set_xlabel(panel.x, color=INK)
         ax.set_ylabel(panel.y, color=FAINT)
         ax.grid(color="#d0d7de", lw=0.5)

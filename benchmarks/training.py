@@ -1,26 +1,29 @@
 """How fast models train, and in how much memory: `python benchmarks/training.py`.
 
 Samples a second (a sample is a click with its negatives) for each model and batch size, on the GPU where there is one.
-After warm-up steps as many timed steps as `--seconds` allow, in repeats; the median, the slowest and the fastest.
+After warm-up steps, which hold all compiling, as many timed steps as `--seconds` allow, in repeats; the median, the
+slowest and the fastest.
 """
 
 import argparse
+import itertools
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from drpn.batches.batch import distinct
 from drpn.batches.samples import Clicks, Sampler
 from drpn.batches.tables import Tables
 from drpn.dataset.folder import Dataset
 from drpn.models.base import ClickModel
 from drpn.recipes.settings import Settings, load_settings
-from drpn.training.devices import precision
-from drpn.training.loss import click_loss
+from drpn.training import steps
+from drpn.training.optimiser import optimiser_of
 from drpn.training.settings import TrainingSettings
-from measuring import Peak, available, choose, network, rate, significant, threads
+from measuring import Peak, available, choose, network, rate, significant, synchronise, threads
 from reporting import OUT, Panel, leave, table
 from shape import ShapeSettings, kept_shape
 
@@ -29,42 +32,39 @@ WARM = {"cpu": 1, "cuda": 10}
 
 
 def stepper(model: ClickModel, tables: Tables, sampler: Sampler, settings: TrainingSettings) -> Iterator[int]:
-    """Takes one step of training whenever it is asked for the next; gives the samples of the step."""
-    optimiser = torch.optim.AdamW(model.parameters(), lr=settings.rate, weight_decay=settings.decay, fused=True)
+    """Takes one step of training, as the loop does, whenever it is asked for the next; gives its samples."""
+    step = steps.stepper(model, tables, optimiser_of(model, settings), settings)
     model.train()
-    epoch = 0
-    while True:
-        for batch in sampler.batches(epoch):
-            news, local = distinct(batch, news=len(tables.news))
-            with precision(settings, news.device):
-                scores = model.score(model.encode_news(tables.news[news]), local)
-            loss = click_loss(scores, local.candidate_mask)
-            optimiser.zero_grad(set_to_none=True)
-            loss.backward()
-            optimiser.step()
-            yield len(batch)
-        epoch += 1
+    for epoch in itertools.count():
+        plan = sampler.plan(epoch)
+        step.prepare(plan)
+        for first in range(0, len(plan.users), settings.batch):
+            some = slice(first, first + settings.batch)
+            step(plan.users[some], plan.candidates[some])
+            yield len(plan.users[some])
 
 
 def measure(
     name: str, settings: Settings, dataset: Dataset, device: torch.device, *, batch: int, warm: int, seconds: float
 ) -> dict[str, Any]:
     """One model at one batch size."""
-    training, found = settings.training, {"model": name, "batch": batch}
+    training, found = replace(settings.training, batch=batch), {"model": name, "batch": batch}
     peak = Peak(device)
     try:
         model, tables = network(name, settings.model, dataset, device)
         clicks = Clicks.of(dataset.impressions("train"), device)
-        sampler = Sampler(clicks, tables, batch, training.negatives, training.seed)
-        steps = stepper(model, tables, sampler, training)
-        speed, step = rate(lambda: next(steps), device, seconds=seconds, warm=warm)
+        taken = stepper(model, tables, Sampler(clicks, tables, batch, training.negatives, training.seed), training)
+        start = time.perf_counter()
+        for _ in range(warm):
+            next(taken)
+        synchronise(device)
+        first = time.perf_counter() - start
+        speed, step = rate(lambda: next(taken), device, seconds=seconds)
     except torch.OutOfMemoryError:
         return found | {"out_of_memory": True}
-    finally:
-        if device.type == "cuda":
-            torch.cuda.empty_cache()
     return found | {
         "samples": speed.rounded(),
+        "warm_up_s": significant(first),
         "step_ms": significant(step * 1e3),
         "peak_mb": peak.megabytes(),
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
@@ -102,9 +102,9 @@ def main() -> None:
     print()
     done = [row for row in rows if "samples" in row]
     table(
-        ["model", "batch", "samples/s", "slowest", "fastest", "step ms", "peak MB"],
+        ["model", "batch", "samples/s", "slowest", "fastest", "step ms", "warm-up s", "peak MB"],
         [[row["model"], row["batch"], row["samples"]["per_s"], *row["samples"]["range"], row["step_ms"],
-          row["peak_mb"]] for row in done],
+          row["warm_up_s"], row["peak_mb"]] for row in done],
     )  # fmt: skip
     lines = {name: [row for row in done if row["model"] == name] for name in given.models}
     leave(

@@ -111,7 +111,7 @@ def test_without_a_checkout_the_commit_comes_from_the_environment(monkeypatch: p
 @pytest.mark.parametrize(
     ("program", "options", "keys"),
     [
-        ("training", ["--batches", "8"], {"samples", "step_ms", "peak_mb"}),
+        ("training", ["--batches", "8"], {"samples", "warm_up_s", "peak_mb"}),
         ("evaluation", ["--threads", "1", "--calls", "20"], {"news_encoded", "impressions_with_encoding", "one_user"}),
     ],
 )

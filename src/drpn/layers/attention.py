@@ -7,7 +7,10 @@ from typing import Any, NamedTuple
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
-from torch.nn.functional import linear, scaled_dot_product_attention
+from torch.nn.functional import linear, pad, scaled_dot_product_attention
+
+_ALIGNED = 8
+"""Numbers of two bytes that make 16."""
 
 
 def masked_softmax(logits: Float[Tensor, "..."], mask: Bool[Tensor, "..."]) -> Float[Tensor, "..."]:
@@ -45,9 +48,17 @@ def side_by_side(items: Float[Tensor, "... D"], weights: Sequence[Weight]) -> Fl
         return items[..., :0]
     matrix = torch.cat([weight.matrix for weight in weights])
     if all(weight.bias is None for weight in weights):
-        return linear(items, matrix)
+        return aligned_linear(items, matrix)
     biases = [matrix.new_zeros(len(one.matrix)) if one.bias is None else one.bias for one in weights]
-    return linear(items, matrix, torch.cat(biases))
+    return aligned_linear(items, matrix, torch.cat(biases))
+
+
+def aligned_linear(
+    items: Float[Tensor, "... D"], matrix: Float[Tensor, "out D"], bias: Float[Tensor, "out"] | None = None
+) -> Float[Tensor, "... out"]:
+    """A linear layer; on a GPU rows are filled up to 16 bytes with zeros: its matrix units are slow on others."""
+    spare = -items.shape[-1] % _ALIGNED if items.is_cuda else 0
+    return linear(pad(items, (0, spare)), pad(matrix, (0, spare)), bias) if spare else linear(items, matrix, bias)
 
 
 def in_parts(values: Float[Tensor, "... hd"], count: int) -> Float[Tensor, "... h d"]:
@@ -71,6 +82,8 @@ def inner_products(one: Float[Tensor, "B C D"], other: Float[Tensor, "B F D"]) -
 
 def weighted_sum(weights: Float[Tensor, "B H"], values: Float[Tensor, "B H D"]) -> Float[Tensor, "B D"]:
     """The sum of the values, each by its weight."""
+    if values.is_cuda:  # one pass over the values; as a product of matrices with one row it takes three times as long
+        return (weights.unsqueeze(-1) * values).sum(1, dtype=torch.float32).to(values.dtype)
     return torch.einsum("bh,bhd->bd", weights, values)
 
 
@@ -84,7 +97,7 @@ def or_else(
 def self_attention(qkv: Float[Tensor, "B S QKV"], mask: Bool[Tensor, "B S"], heads: int) -> Float[Tensor, "B S D"]:
     """Every item of a sequence reads all of it, head by head; `qkv` has queries, keys and values side by side."""
     size = qkv.shape[-1] // 3
-    if qkv.is_cuda and qkv.dtype != torch.float64 and qkv.shape[1] <= 128 and size // heads <= 128:
+    if qkv.is_cuda and qkv.dtype != torch.float64 and qkv.shape[1] <= 64 and size // heads <= 64:
         found: Tensor = _ShortAttention.apply(qkv, mask, heads)  # type: ignore[no-untyped-call]
         return found
     return plain_self_attention(qkv, mask, heads)
@@ -146,8 +159,8 @@ class MultiHeadAttention(nn.Module):
 
     def forward(self, projected: Float[Tensor, "B S QKV"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
         """Every item of the sequence reads all of it."""
-        joined: Tensor = self.join(self_attention(projected, mask, self.heads))
-        return joined
+        read = self_attention(projected, mask, self.heads)
+        return aligned_linear(read, self.join.weight) if isinstance(self.join, nn.Linear) else read
 
 
 class GatedAggregate(nn.Module):
@@ -160,7 +173,7 @@ class GatedAggregate(nn.Module):
 
     def logits(self, items: Float[Tensor, "... D"]) -> Float[Tensor, "..."]:
         """tanh(T W_a + b_a) W_g: how much each item matters, before the softmax."""
-        return along(torch.tanh(self.hidden(items)), self.gate.weight[0])
+        return along(torch.tanh(aligned_linear(items, self.hidden.weight, self.hidden.bias)), self.gate.weight[0])
 
     def forward(self, items: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> "Aggregated":
         """The weighted sum of the items, and the weights; zero where there is none."""

@@ -1,6 +1,9 @@
 # mypy: ignore-errors
 # ruff: noqa: N803
-"""Triton kernels, for machines with a GPU; each has a plain version beside its caller, which is its reference."""
+"""Triton kernels, for machines with a GPU; each has a plain version beside its caller, which is its reference.
+
+Strides and sizes are constants of a kernel: with them the compiler knows how many bytes it may load at once.
+"""
 
 import torch
 import triton
@@ -13,8 +16,9 @@ _POSITIONS, _COLUMNS = 32, 128
 
 @triton.jit
 def _segment_sum(
-    values, keys, order, sums, positions, columns, row_stride, BLOCK_P: tl.constexpr, BLOCK_D: tl.constexpr
-):
+    values, keys, order, sums, positions, columns: tl.constexpr, row_stride: tl.constexpr,
+    BLOCK_P: tl.constexpr, BLOCK_D: tl.constexpr,
+):  # fmt: skip
     """A stretch of sorted positions: what has one key is added up here, and then once to the key's row."""
     place = tl.program_id(0) * BLOCK_P + tl.arange(0, BLOCK_P)
     column = tl.program_id(1) * BLOCK_D + tl.arange(0, BLOCK_D)
@@ -52,7 +56,10 @@ def _(values: Tensor, keys: Tensor, order: Tensor, count: int) -> Tensor:  # noq
 
 
 @triton.jit
-def _tile(base, part, h, s, d, inside, seq_stride, size, head_size):
+def _tile(
+    base, part: tl.constexpr, h, s, d, inside,
+    seq_stride: tl.constexpr, size: tl.constexpr, head_size: tl.constexpr,
+):  # fmt: skip
     return tl.load(base + s[:, None] * seq_stride + part * size + h * head_size + d[None, :], mask=inside, other=0.0)
 
 
@@ -70,18 +77,10 @@ def _weights(q, k, mask, b, s, length, scale):
 
 @triton.jit
 def _attention_forward(
-    qkv,
-    mask,
-    out,
-    batch_stride,
-    seq_stride,
-    length,
-    size,
-    head_size,
-    scale,
-    BLOCK_S: tl.constexpr,
-    BLOCK_D: tl.constexpr,
-):
+    qkv, mask, out,
+    batch_stride: tl.constexpr, seq_stride: tl.constexpr, length: tl.constexpr, size: tl.constexpr,
+    head_size: tl.constexpr, scale: tl.constexpr, BLOCK_S: tl.constexpr, BLOCK_D: tl.constexpr,
+):  # fmt: skip
     """One head of one sequence."""
     b, h = tl.program_id(0).to(tl.int64), tl.program_id(1)
     s, d = tl.arange(0, BLOCK_S), tl.arange(0, BLOCK_D)
@@ -97,8 +96,9 @@ def _attention_forward(
 
 @triton.jit
 def _attention_backward(
-    qkv, mask, grad, out, batch_stride, seq_stride, length, size, head_size, scale,
-    BLOCK_S: tl.constexpr, BLOCK_D: tl.constexpr,
+    qkv, mask, grad, out,
+    batch_stride: tl.constexpr, seq_stride: tl.constexpr, length: tl.constexpr, size: tl.constexpr,
+    head_size: tl.constexpr, scale: tl.constexpr, BLOCK_S: tl.constexpr, BLOCK_D: tl.constexpr,
 ):  # fmt: skip
     """The gradient of one head of one sequence; its weights are computed again."""
     b, h = tl.program_id(0).to(tl.int64), tl.program_id(1)
@@ -133,7 +133,7 @@ def _plan(qkv: Tensor, heads: int) -> tuple[tuple[int, int], list[int | float], 
 
 @torch.library.custom_op("drpn::short_attention", mutates_args=())
 def short_attention(qkv: Tensor, mask: Tensor, heads: int) -> Tensor:
-    """See `drpn.layers.attention.self_attention`, for sequences of up to 128 and heads of up to 128."""
+    """See `drpn.layers.attention.self_attention`, for sequences and heads of up to 64."""
     grid, numbers, blocks = _plan(qkv, heads)
     out = qkv.new_empty(*qkv.shape[:2], qkv.shape[2] // 3)
     if out.numel():
