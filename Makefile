@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install lock demo demo-train test test-all check format bench clean
+.PHONY: help install lock demo demo-train test test-gpu test-all check format bench clean
 
 help:  ## Show what can be done here
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:[^#]*## /\t/' | expand -t 12
@@ -28,6 +28,9 @@ check: install  ## Lint, types (mypy strict) and import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+test-gpu: install  ## The tests that need a GPU
+	$(BIN)/python -m pytest -q -m gpu
 
 test: check  ## Every check and every test that takes seconds
 	$(BIN)/python -m pytest -q -n auto -m "not slow and not gpu"

@@ -386,6 +386,18 @@ class View(nn.Module):
         match = inner_products(plain, readers.interests.vectors)  # (B C F)
         return Viewed((beta * match).sum(-1), readers.interests, beta)
 
+    def score_quickly(
+        self, rows: ViewRows, readers: ViewReaders, candidates: Int[Tensor, "B C"]
+    ) -> Float[Tensor, "B C"]:
+        """The score of `match` alone, on a GPU and without gradients."""
+        from drpn.layers.kernels import fused_scores  # Triton comes with torch on GPU machines alone
+
+        fusion, interests = self.fusion, readers.interests.vectors
+        scores: Tensor = fused_scores(
+            candidates, rows.plain, rows.candidate, readers.user, interests, fusion.out, fusion.bias
+        )
+        return scores
+
 
 class FusionNet(nn.Module):
     """Section 4.6: how much each interest representation counts for a user and a candidate."""
@@ -468,7 +480,10 @@ class Drpn(ClickModel):
         self, encoded: dict[str, ViewRows], readers: dict[str, ViewReaders], candidates: Int[Tensor, "B C"]
     ) -> Float[Tensor, "B C"]:
         """Section 4.7: u^t . r^t + u^o . r^o."""
-        scores = [view.score for view in self.matched(encoded, readers, candidates).values()]
+        if candidates.is_cuda and not torch.is_grad_enabled():
+            scores = [self._view(view).score_quickly(rows, readers[view], candidates) for view, rows in encoded.items()]
+        else:
+            scores = [view.score for view in self.matched(encoded, readers, candidates).values()]
         return torch.stack(scores).sum(0)
 
     def matched(
