@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install lock demo demo-train test test-gpu test-all check format bench clean
+.PHONY: help install lock demo test test-gpu test-all check format bench clean
 
 help:  ## Show what can be done here
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:[^#]*## /\t/' | expand -t 12
@@ -17,11 +17,8 @@ install: .venv/installed  ## Make .venv with the pinned versions
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-demo: install  ## Simulate a newsroom, prepare it, show its statistics and three readers
+demo: install  ## The main job from nothing, in minutes: logs, dataset, DRPN trained, measured, explained
 	$(BIN)/drpn demo
-
-demo-train: install  ## The same, larger, and DRPN with two ablations trained, measured and explained; minutes
-	$(BIN)/drpn demo --train
 
 check: install  ## Lint, types (mypy strict) and import contracts
 	$(BIN)/ruff check .

@@ -16,11 +16,13 @@ LOAD_BEFORE = round(os.getloadavg()[0], 1)
 def commit() -> str:
     """The commit the numbers were made with; `-dirty` where the source has changed since.
 
-    Where there is no checkout, the variable DRPN_COMMIT tells.
+    The variable DRPN_COMMIT goes before it: for a copy of the source that is no checkout, or an old one.
     """
+    if named := os.environ.get("DRPN_COMMIT"):
+        return named
     number = _git("rev-parse", "--short", "HEAD")
     if not number:
-        return os.environ.get("DRPN_COMMIT", "not known")
+        return "not known"
     return f"{number}-dirty" if _git("status", "--porcelain", "--untracked-files=no", "--", "src") else number
 
 

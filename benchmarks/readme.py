@@ -1,6 +1,6 @@
 """Write the results and the pictures of README.md anew: `python benchmarks/readme.py`.
 
-Runs `drpn demo --train`, puts its table between the markers of README.md and its pictures into docs/pictures/.
+Runs `drpn demo`, puts its table between the markers of README.md and its pictures into docs/pictures/.
 """
 
 import argparse
@@ -12,10 +12,8 @@ from pathlib import Path
 
 from drpn.evaluation.metrics import METRICS
 from drpn.progress import Lines
-from drpn.recipes.demo import SMALL, TRAINING, Demo, demo
+from drpn.recipes.demo import SEED, SMALL, TRAINING, Demo, demo
 from provenance import ROOT, commit, machine
-
-USERS = 20_000
 
 
 def table(made: Demo) -> list[str]:
@@ -59,11 +57,11 @@ def words(made: Demo, seed: int, seconds: float) -> list[str]:
 def main() -> None:
     """Run the demo, write the table, copy the pictures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=SEED)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         start = time.monotonic()
-        made = demo(Path(scratch) / "demo", users=USERS, seed=given.seed, train=True, progress=Lines())
+        made = demo(Path(scratch) / "demo", seed=given.seed, progress=Lines())
         seconds = time.monotonic() - start
         (ROOT / "docs" / "pictures").mkdir(exist_ok=True)
         for name in ("readers.png", "case.png"):

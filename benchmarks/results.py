@@ -17,6 +17,18 @@ from drpn.evaluation.groups import masks
 from drpn.evaluation.metrics import METRICS, Metrics, measure
 from drpn.recipes.evaluate import reference_scores
 from provenance import commit
+from variants import VARIANTS
+
+
+def joined(files: list[Path]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The runs of several calls as those of one, DRPN first, and their arrays."""
+    parts = [json.loads(file.read_text()) for file in files]
+    arrays = {name: values for file in files for name, values in np.load(file.with_suffix(".npz")).items()}
+    runs = sorted(
+        (run for part in parts for run in part["runs"]), key=lambda run: (VARIANTS.index(run["model"]), run["seed"])
+    )
+    commits = dict.fromkeys(part["about"]["commit"] for part in parts)
+    return {"about": parts[0]["about"] | {"commit": ", ".join(commits)}, "runs": runs}, arrays
 
 
 def measured(data: Dataset, runs: dict[str, Any], arrays: Any) -> dict[str, Metrics]:
@@ -85,11 +97,14 @@ def main() -> None:
     """Write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, help="the dataset folder that the runs were trained on")
-    parser.add_argument("runs", type=Path, help="the .json that variants.py wrote; its .npz must lie beside it")
+    parser.add_argument(
+        "runs", type=Path, nargs="+", help="each a .json that variants.py wrote; its .npz must lie beside it"
+    )
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--title", required=True)
     given = parser.parse_args()
-    runs = json.loads(given.runs.read_text())
+    runs, arrays = joined(given.runs)
+    given.out.with_suffix(".json").write_text(json.dumps(runs, indent=1) + "\n")
     data = Dataset.open(given.data, verify=False)
     about, first = runs["about"], runs["runs"][0]
     seeds = sorted({run["seed"] for run in runs["runs"]})
@@ -104,7 +119,7 @@ def main() -> None:
         "with DRPN, so that one interval in twenty misses by chance.",
         "",
     ]
-    systems = measured(data, runs, np.load(given.runs.with_suffix(".npz")))
+    systems = measured(data, runs, arrays)
     given.out.write_text("\n".join([*head, *lines(data, runs, systems)]))
 
 

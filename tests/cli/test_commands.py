@@ -54,7 +54,7 @@ def test_demo_shows_three_readers(drpn) -> None:
 
 
 def test_demo_can_train(drpn, tmp_path: Path) -> None:
-    done = drpn("demo", "--users", 300, "--train")
+    done = drpn("demo", "--users", 300)
     assert done.returncode == 0, done.stderr
     for name in ("drpn", "drpn-n", "drpn-d", "popularity", "chance", "oracle"):
         assert f"\n{name} " in done.stdout

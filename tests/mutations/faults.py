@@ -58,8 +58,8 @@ FAULTS = [
     Fault(
         "inter-attention with the parameters of the wrong sequence",
         DRPN,
-        "other.denoise.project_opposite(news)",
-        "self.denoise.project_opposite(news)",
+        "else other.denoise.weights_opposite()",
+        "else (self.denoise or other.denoise).weights_opposite()",
     ),
     Fault(
         "both similarities from one head",
@@ -82,14 +82,14 @@ FAULTS = [
     Fault(
         "self-attention of news without the residual",
         DRPN,
-        "self.norm(news + self.attention(rows.attention, mask))",
-        "self.norm(self.attention(rows.attention, mask))",
+        "self.norm(news + self.attention(qkv, mask))",
+        "self.norm(self.attention(qkv, mask))",
     ),
     Fault(
         "clicked and skipped swapped",
         DRPN,
-        "{name: getattr(batch, name) for name in self.semantic.sides}",
-        '{name: getattr(batch, {"clicked": "skipped", "skipped": "clicked"}[name]) for name in self.semantic.sides}',
+        "{name: getattr(batch, name) for name in self.reads}",
+        '{name: getattr(batch, {"clicked": "skipped", "skipped": "clicked"}[name]) for name in self.reads}',
     ),
     Fault(
         "the fusion net weighs graph vectors in place of ids",
@@ -100,8 +100,8 @@ FAULTS = [
     Fault(
         "the candidate's graph vector in place of its id vector",
         DRPN,
-        "encoded.graph, encoded.id, encoded.collaborative, positions",
-        "encoded.graph, encoded.graph, encoded.collaborative, positions",
+        "{view: (rows.plain, rows.candidate) for",
+        "{view: (rows.news, rows.candidate) for",
     ),
     Fault(
         "the graph network without a scale",
@@ -133,12 +133,24 @@ FAULTS = [
         "query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])",
         "query @ key.transpose(-1, -2)",
     ),
+    Fault(
+        "the projections of a side in another order",
+        DRPN,
+        "[*self.content.weights(), *own, *opposite]",
+        "[*self.content.weights(), *opposite, *own]",
+    ),
+    Fault(
+        "a bias left out of the joined projections",
+        ATTENTION,
+        "if one.bias is None else one.bias",
+        "if True else one.bias",
+    ),
     Fault("self-attention reads padding", ATTENTION, "attn_mask=allowed[:, None, None, :]", "attn_mask=None"),
     Fault(
         "no unknown vector for news not seen in training",
         NEWS,
-        "return or_else(self.table(rows), seen, self.unknown)",
-        "return self.table(rows)",
+        "return or_else(rows(self.table.weight, news), seen, self.unknown)",
+        "return rows(self.table.weight, news)",
     ),
 ]
 

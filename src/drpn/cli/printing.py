@@ -162,5 +162,5 @@ def demo(made: "Demo") -> None:
     else:
         print(f"As a picture: {made.out}/readers.png. Logs and dataset: {made.out}/logs, {made.out}/dataset. Next:")
         print(f"  drpn train {made.out}/dataset --out run --set model.size=30 --set model.hidden=30")
-        print("  drpn demo --train                 DRPN and two ablations trained, measured, explained; minutes")
+        print("  drpn demo                         DRPN and two ablations trained, measured, explained; minutes")
     print("  drpn prepare LOGS --out FOLDER    your own logs; drpn prepare --help names the formats")

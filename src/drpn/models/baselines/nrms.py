@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from drpn.batches.batch import Batch, NewsRows
 from drpn.layers.attention import Aggregated, GatedAggregate, MultiHeadAttention, inner_products, or_else
 from drpn.layers.gather import rows
-from drpn.layers.news import WordVectors
+from drpn.layers.news import Dropout, WordVectors
 from drpn.models.base import ClickModel, DataShape
 
 
@@ -89,7 +89,7 @@ class Nrms(ClickModel):
         super().__init__()
         self.settings = settings
         self.words = WordVectors(shape.words, settings.size, shape.vectors)
-        self.dropout = nn.Dropout(settings.dropout)
+        self.dropout = Dropout(settings.dropout)
         self.title = SequenceEncoder(settings.size, settings)
         self.user = SequenceEncoder(settings.heads * settings.head_size, settings)
 
