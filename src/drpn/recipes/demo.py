@@ -56,7 +56,7 @@ class Trained:
 def demo(
     out: Path, *, users: int = 20_000, seed: int = SEED, train: bool = True, progress: Progress | None = None
 ) -> Demo:
-    """Simulate, prepare and read profiles into `out`, replaced if an earlier demo made it; then train, measure, explain."""
+    """Simulate and prepare into `out`, replaced if an earlier demo made it; then train, measure and explain."""
     progress = progress or Silent()
     with new_folder(out, replace=True) as folder:
         simulate(folder / "logs", SimulationSettings(users=users, seed=seed), progress=progress)
