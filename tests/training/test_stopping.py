@@ -115,11 +115,14 @@ def test_a_finished_run_is_left_as_it_is(data: Path, drpn, tmp_path: Path) -> No
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*")} == before
 
 
+@pytest.mark.parametrize("optimiser", ["adam", "lazy-adam"])
 @pytest.mark.parametrize("last", [False, True])
-def test_ctrl_c_waits_for_the_end_of_the_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: bool) -> None:
+def test_ctrl_c_waits_for_the_end_of_the_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: bool, optimiser: str
+) -> None:
     """Ctrl-C within the third step: its weights are in the checkpoint, and going on gives what would have come."""
     batch = 24 if last else 8  # three steps in a pass, or eight
-    expected = toy(epochs=2, batch=batch)(tmp_path)
+    expected = toy(epochs=2, batch=batch, optimiser=optimiser)(tmp_path)
     expected.run(lambda _: 0.5, resume=False)
     (tmp_path / CHECKPOINT).unlink()
     before = signal.getsignal(signal.SIGINT)
@@ -134,10 +137,10 @@ def test_ctrl_c_waits_for_the_end_of_the_step(tmp_path: Path, monkeypatch: pytes
     with monkeypatch.context() as patch:
         patch.setattr(Stepper, "__call__", third_is_interrupted)
         with pytest.raises(Stopped, match=f"^stopped in pass 1 at step 3 of {3 if last else 8}$"):
-            toy(epochs=2, batch=batch)(tmp_path).run(lambda _: 0.5, resume=False)
+            toy(epochs=2, batch=batch, optimiser=optimiser)(tmp_path).run(lambda _: 0.5, resume=False)
     assert reached(tmp_path / CHECKPOINT) == (0, 3)
     assert signal.getsignal(signal.SIGINT) is before
-    found = toy(epochs=2, batch=batch)(tmp_path)
+    found = toy(epochs=2, batch=batch, optimiser=optimiser)(tmp_path)
     found.run(lambda _: 0.5, resume=True)
     kept = found.model.state_dict()
     assert all(torch.equal(kept[name], value) for name, value in expected.model.state_dict().items())

@@ -14,12 +14,19 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import embedding
 
+_SPARSE = "sparse_gradient"
+
 
 def gather(tables: Sequence[Float[Tensor, "U ?D"]], positions: Int[Tensor, "..."]) -> list[Tensor]:
     """The rows of several tables at the same positions; row 0 is padding and gets no gradient."""
     if positions.is_cuda:
         return list(_Gather.apply(positions, *tables))  # type: ignore[no-untyped-call]
-    return [embedding(positions, table, padding_idx=0) for table in tables]
+    return [embedding(positions, table, padding_idx=0, sparse=hasattr(table, _SPARSE)) for table in tables]
+
+
+def give_sparse_gradient(table: Tensor) -> None:
+    """From now on the gradient of this parameter, on a CPU, holds the rows that were gathered and no others."""
+    setattr(table, _SPARSE, True)
 
 
 def rows(table: Float[Tensor, "U D"], positions: Int[Tensor, "..."]) -> Float[Tensor, "... D"]:

@@ -16,6 +16,8 @@ class TrainingSettings:
     """Learning rate of Adam."""
     decay: float = 0.0
     """Weight decay (AdamW); 0 is plain Adam."""
+    optimiser: Literal["adam", "lazy-adam"] = "adam"
+    """lazy-adam moves of the word and id tables only the rows that a batch used: quicker on a CPU, another Adam."""
     negatives: int = 4
     """l_k: skipped news drawn for each click from its own impression."""
     patience: int = 2
