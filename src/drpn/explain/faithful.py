@@ -53,7 +53,7 @@ def faithfulness(
     impressions: Impressions,
     rng: np.random.Generator,
     *,
-    users: int = 500,
+    users: int = 2_000,
     encoded: Encoded | None = None,
     progress: Progress | None = None,
 ) -> Faithfulness:
