@@ -14,8 +14,8 @@ from drpn.models.base import ClickModel, Encoded
 from drpn.models.encoded import encode_in_steps, map_tensors
 from drpn.progress import Progress
 
-USERS = {"cpu": 256, "cuda": 4_096}
-"""Users read at once."""
+USERS = {"cpu": 32, "cuda": 4_096}
+"""Users read at once: on a CPU as many as stay in its cache."""
 CANDIDATES = {"cpu": 8_192, "cuda": 131_072}
 """Candidates scored at once, padding counted."""
 

@@ -272,13 +272,14 @@ class Side(nn.Module):
 
     def unpack(self, packed: Float[Tensor, "... all"]) -> SideRows:
         """What these weights made, side by side, by name."""
-        content = self.size * len(self.content.weights())
-        parts = torch.split(packed[..., content:], self.size, dim=-1)
         if self.denoise is None:
             return SideRows(packed, None, None)
+        content = self.size * len(self.content.weights())
+        rest = (packed.shape[-1] - content) // self.size
+        # one split: the gradients of its parts are joined in one go
+        qkv, *parts = torch.split(packed, [content, *[self.size] * rest], dim=-1)
         own = 5 if self.denoise.opposite else 4
-        opposite = OppositeRows(*parts[own:]) if self.denoise.opposite else None
-        return SideRows(packed[..., :content], DenoiseRows(*parts[:own]), opposite)
+        return SideRows(qkv, DenoiseRows(*parts[:own]), OppositeRows(*parts[own:]) if self.denoise.opposite else None)
 
 
 class Interests(NamedTuple):

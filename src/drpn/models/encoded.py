@@ -1,15 +1,16 @@
 """What a model computed once per news, whatever its shape: tensors, or tuples and dictionaries of them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-import torch
 from jaxtyping import Int
 from torch import Tensor
 
 from drpn.batches.batch import NewsRows
 from drpn.layers.gather import gather
 from drpn.models.base import ClickModel, Encoded
+
+_STEP = {"cpu": 512, "cuda": 8_192}
 
 
 def map_tensors(function: Callable[..., Any], *encoded: Encoded) -> Encoded:
@@ -43,7 +44,27 @@ def at_positions(encoded: Encoded, positions: Int[Tensor, "..."]) -> Encoded:
     )
 
 
-def encode_in_steps(model: ClickModel, news: NewsRows, *, step: int = 4096) -> Encoded:
-    """All news encoded, so many at a time."""
-    parts: Sequence[Any] = [model.encode_news(news[start : start + step]) for start in range(0, len(news), step)]
-    return map_tensors(lambda *tensors: torch.cat(tensors), *parts)
+def encode_in_steps(model: ClickModel, news: NewsRows, *, step: int | None = None) -> Encoded:
+    """All news encoded, so many at a time: as many as stay in a CPU's cache, or keep a GPU busy."""
+    step = step or _STEP[news.rows.device.type]
+    whole: Encoded = None
+    for start in range(0, len(news), step):
+        part = model.encode_news(news[start : start + step])
+        if whole is None:
+            whole = _room_for(part, len(news))
+        map_tensors(lambda to, some, start=start: to[start : start + len(some)].copy_(some), whole, part)
+    return whole
+
+
+def _room_for(part: Encoded, count: int) -> Encoded:
+    """Tensors like these with so many rows; one that stands twice stands twice again."""
+    known: list[tuple[Tensor, Tensor]] = []
+
+    def room(table: Tensor) -> Tensor:
+        for one, other in known:
+            if one is table:
+                return other
+        known.append((table, table.new_empty(count, *table.shape[1:])))
+        return known[-1][1]
+
+    return map_tensors(room, part)

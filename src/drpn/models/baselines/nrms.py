@@ -95,8 +95,11 @@ class Nrms(ClickModel):
 
     def encode_news(self, news: NewsRows) -> NrmsRows:
         """Section 2.1: r; and its projections for section 2.2."""
-        words = self.dropout(self.words(news.words))  # (U W size)
-        vector = self.title(self.title.project(words), news.words != 0).vector  # (U D)
+        if self.training:
+            projected = self.title.project(self.dropout(self.words(news.words)))  # (U W QKV)
+        else:
+            projected = self.words.projected(news.words, self.title.attention.weights())
+        vector = self.title(projected, news.words != 0).vector  # (U D)
         return NrmsRows(vector, self.user.project(vector))
 
     @property
