@@ -46,14 +46,14 @@ def test_from_simulation_to_statistics(drpn, tmp_path: Path) -> None:
 
 
 def test_demo_shows_three_readers(drpn) -> None:
-    done = drpn("demo", "--users", 300)
+    done = drpn("demo", "--quick", "--users", 300)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("Reader U") == 3
     assert "interest" in done.stdout
-    assert drpn("demo", "--users", 300).returncode == 0  # a second time too
+    assert drpn("demo", "--quick", "--users", 300).returncode == 0  # a second time too
 
 
-def test_demo_can_train(drpn, tmp_path: Path) -> None:
+def test_demo_trains_and_explains(drpn, tmp_path: Path) -> None:
     done = drpn("demo", "--users", 300)
     assert done.returncode == 0, done.stderr
     for name in ("drpn", "drpn-n", "drpn-d", "popularity", "chance", "oracle"):
