@@ -12,7 +12,7 @@ INTERRUPTED = 130
 def main() -> None:
     """Run the command line; an error the user can put right is one line and exit code 2."""
     try:
-        app()
+        app(prog_name="drpn")
     except DrpnError as error:
         print(f"drpn: {' '.join(str(error).splitlines())}", file=sys.stderr)
         sys.exit(2)
