@@ -8,6 +8,7 @@ import pytest
 
 from drpn import config
 from drpn.errors import SettingsError
+from drpn.recipes.settings import load_settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,3 +99,11 @@ def test_a_bad_file_is_named(tmp_path: Path, text: str, message: str) -> None:
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"b\.toml: there is no such settings file"):
         load(file=tmp_path / "b.toml")
+
+
+CONFIGS = sorted((Path(__file__).parents[1] / "configs").glob("*.toml"))
+
+
+@pytest.mark.parametrize("file", CONFIGS, ids=lambda file: file.stem)
+def test_every_shipped_config_is_taken_and_changes_something(file: Path) -> None:
+    assert load_settings(file, [], model="drpn") != load_settings(None, [], model="drpn")
