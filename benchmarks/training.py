@@ -38,10 +38,9 @@ def stepper(model: ClickModel, tables: Tables, sampler: Sampler, settings: Train
     for epoch in itertools.count():
         plan = sampler.plan(epoch)
         step.prepare(plan)
-        for first in range(0, len(plan.users), settings.batch):
-            some = slice(first, first + settings.batch)
-            step(plan.users[some], plan.candidates[some])
-            yield len(plan.users[some])
+        for users, candidates in plan.batches(settings.batch):
+            step(users, candidates)
+            yield len(users)
 
 
 def measure(

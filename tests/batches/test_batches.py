@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from drpn.batches.batch import Batch, NewsRows, distinct
-from drpn.batches.ranking import ranking_batches
+from drpn.batches.ranking import pages_of_users, ranking_batches
 from drpn.batches.samples import Clicks, Sampler
 from drpn.batches.tables import Tables
 from drpn.dataset.arrays import Strings
@@ -276,6 +276,27 @@ def test_ranked_with_the_profile_of_the_user() -> None:
     ((batch, _),) = ranking_batches(impressions("1 2", "3 4"), known, candidates=100)
     assert batch.clicked.tolist() == [[101, 102], [103, 0]]
     assert batch.skipped.tolist() == [[0], [104]]
+
+
+@pytest.mark.parametrize("users", [1, 3, 100])
+@pytest.mark.parametrize("budget", [1, 7, 1_000])
+def test_pages_of_users_hold_every_candidate_once_whenever_they_are_read(users: int, budget: int) -> None:
+    log = random_log()
+    log = replace(log, users=np.random.default_rng(1).integers(1, 9, len(log.users)).astype(np.int32))
+    found: Counter[int] = Counter()
+    for some, pages in list(pages_of_users(log, CPU, users=users, candidates=budget)):  # all first, then read
+        assert len(some) <= users
+        for readers, candidates, places in pages:
+            assert candidates.numel() <= budget or len(readers) == 1
+            assert torch.equal(places >= 0, candidates != 0)
+            assert candidates[places >= 0].tolist() == log.candidates[places[places >= 0].numpy()].tolist()
+            for user, row in zip(some[readers].tolist(), places.tolist(), strict=True):
+                real = [place for place in row if place >= 0]
+                page = int(np.searchsorted(log.offsets, real[0], side="right")) - 1
+                assert real == list(range(log.offsets[page], log.offsets[page + 1]))
+                assert user == log.users[page]
+                found.update(real)
+    assert found == Counter(range(len(log.candidates)))
 
 
 def test_moving_to_a_device_keeps_everything() -> None:

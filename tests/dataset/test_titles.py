@@ -121,3 +121,17 @@ def test_what_came_after_training_shapes_no_vector(tmp_path: Path) -> None:
 
 def test_vectors_can_be_left_out(tmp_path: Path) -> None:
     assert "words/vector" not in prepared(tmp_path, "A title", vector_size=0).arrays
+
+
+def test_a_log_without_words_has_no_vectors_and_sound_statistics(tmp_path: Path) -> None:
+    lines = [
+        MindLine(str(number), "U1", f"11/{day}/2019 {8 + number}:00:00 AM", "N1-1 N2-0")
+        for number, day in enumerate((9, 10, 11, 11))
+    ]
+    logs = write_mind(tmp_path / "logs", lines)
+    for file in logs.rglob("news.tsv"):
+        rows = [line.split("\t") for line in file.read_text().splitlines()]
+        file.write_text("".join("\t".join([row[0], "", "", "", *row[4:]]) + "\n" for row in rows))
+    statistics = prepare(logs, tmp_path / "data").statistics
+    assert statistics["words"] == 0
+    assert statistics["words_with_vector"] == statistics["text_with_vector"] == 0.0

@@ -71,6 +71,20 @@ def test_rows_move_as_the_formula_says(sparse: bool, decay: float) -> None:
     )
 
 
+@pytest.mark.parametrize("sparse", [True, False])
+def test_a_row_without_a_gradient_stays_though_it_was_gathered(sparse: bool) -> None:
+    model = Lookup()
+    settings = TrainingSettings(rate=RATE, decay=0.5, optimiser="lazy-adam")
+    optimiser = optimiser_of(cast(ClickModel, model), settings)
+    for weight in (1.0, 0.0):  # at the second step row 1 is gathered, and counts for nothing
+        before = model.table.weight[1].detach().clone()
+        optimiser.zero_grad()
+        read = embedding(torch.tensor([1, 2]), model.table.weight, sparse=sparse)
+        (model.layer(read).squeeze(1) * torch.tensor([weight, 1.0])).sum().backward()
+        optimiser.step()
+        assert torch.equal(model.table.weight[1], before) == (weight == 0.0)
+
+
 def test_rows_that_were_not_used_stay() -> None:
     before = Lookup().table.weight
     after = trained("lazy-adam", USED, decay=0.5).table.weight

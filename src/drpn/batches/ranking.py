@@ -49,17 +49,17 @@ def pages_of_users(
     shown = _Shown(impressions, device)
     everyone, reader = np.unique(np.asarray(impressions.users), return_inverse=True)
     by_user = np.argsort(reader, kind="stable")
-    for first in range(0, len(everyone), users):
-        start, stop = np.searchsorted(reader[by_user], [first, first + users])
-        own = by_user[start:stop]
+    bounds = np.searchsorted(reader[by_user], np.arange(0, len(everyone) + users, users))
+    for first, start, stop in zip(range(0, len(everyone), users), bounds[:-1], bounds[1:], strict=True):
         some = torch.from_numpy(everyone[first : first + users]).to(device)
-        yield (
-            some,
-            (
-                Pages(torch.from_numpy(reader[which] - first).to(device), *shown.at(which))
-                for which in shown.stretches(own, candidates)
-            ),
-        )
+        yield some, _pages(shown, by_user[start:stop], reader, first, candidates)
+
+
+def _pages(
+    shown: "_Shown", own: NDArray[np.int64], reader: NDArray[np.int64], first: int, candidates: int
+) -> Iterator[Pages]:
+    for which in shown.stretches(own, candidates):
+        yield Pages(torch.from_numpy(reader[which] - first).to(shown.flat.device), *shown.at(which))
 
 
 class _Shown:

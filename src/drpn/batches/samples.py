@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from drpn.batches.batch import Batch
@@ -52,6 +52,11 @@ class Plan(NamedTuple):
     users: Int[Tensor, "clicks"]
     candidates: Int[Tensor, "clicks C"]
 
+    def batches(self, size: int, start: int = 0) -> Iterator[tuple[Int[Tensor, "B"], Int[Tensor, "B C"]]]:
+        """So many samples at a time, from the `start`-th batch on; the last may be smaller."""
+        for first in range(start * size, len(self.users), size):
+            yield self.users[first : first + size], self.candidates[first : first + size]
+
 
 @dataclass(frozen=True)
 class Sampler:
@@ -70,22 +75,20 @@ class Sampler:
     def plan(self, epoch: int) -> Plan:
         """Every click once, with skips of its impression drawn anew."""
         device = self.clicks.users.device
-        chance = _generator(self.seed, epoch, device)
-        order = torch.randperm(len(self.clicks), generator=chance, device=device)
-        candidates = torch.cat([self.clicks.news[order, None], self._skips(order, chance)], dim=1)
+        chance = _generator(self.seed, epoch)  # of a CPU: the same on every device
+        order = torch.randperm(len(self.clicks), generator=chance).to(device)
+        luck = torch.rand(len(order), self.negatives, generator=chance, dtype=torch.float64).to(device)
+        candidates = torch.cat([self.clicks.news[order, None], self._skips(order, luck)], dim=1)
         return Plan(self.clicks.users[order], candidates)
 
     def batches(self, epoch: int, start: int = 0) -> Iterator[Batch]:
         """The batches of a pass from the `start`-th on."""
-        plan = self.plan(epoch)
-        for step in range(start, len(self)):
-            which = slice(step * self.batch_size, (step + 1) * self.batch_size)
-            yield self.tables.batch(plan.users[which], plan.candidates[which])
+        for users, candidates in self.plan(epoch).batches(self.batch_size, start):
+            yield self.tables.batch(users, candidates)
 
-    def _skips(self, which: Int[Tensor, "B"], chance: torch.Generator) -> Int[Tensor, "B K"]:
+    def _skips(self, which: Int[Tensor, "B"], luck: Float[Tensor, "B K"]) -> Int[Tensor, "B K"]:
         """Different skips of each impression, 0 where it has too few (Floyd: a draw without replacement)."""
         counts = self.clicks.skips[which]
-        luck = torch.rand(len(which), self.negatives, generator=chance, device=which.device, dtype=torch.float64)
         drawn = torch.full((len(which), self.negatives), -1, dtype=torch.int64, device=which.device)
         for slot in range(self.negatives):
             last = counts - self.negatives + slot  # the largest place this slot may draw
@@ -97,6 +100,6 @@ class Sampler:
         return torch.where(drawn >= 0, self.clicks.skipped[places], 0)
 
 
-def _generator(seed: int, epoch: int, device: torch.device) -> torch.Generator:
+def _generator(seed: int, epoch: int) -> torch.Generator:
     state = np.random.SeedSequence([seed, epoch]).generate_state(1, np.uint64)[0]
-    return torch.Generator(device).manual_seed(int(state >> 1))
+    return torch.Generator().manual_seed(int(state >> 1))

@@ -92,7 +92,12 @@ def prepare(
     out: Annotated[Path, typer.Option("--out", help="The dataset folder to write.")],
     format: Annotated[LogFormat, typer.Option(help="Format of the logs; auto looks at the files.")] = LogFormat.auto,
     engine: Annotated[Literal["duckdb"], typer.Option(help="What runs the queries.")] = "duckdb",
-    vectors: Annotated[Path | None, typer.Option(help="GloVe or word2vec text file, plain or .gz.")] = None,
+    vectors: Annotated[
+        Path | None,
+        typer.Option(
+            help="GloVe or word2vec text file, plain or .gz; without one, vectors are learnt from the titles."
+        ),
+    ] = None,
     skip_unknown_news: Annotated[
         bool, typer.Option("--skip-unknown-news", help="Leave out news that were shown but are not in the news table.")
     ] = False,

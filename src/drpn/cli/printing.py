@@ -161,6 +161,8 @@ def demo(made: "Demo") -> None:
         print(f"  drpn explain {made.out}/drpn --user {made.readers[0].user_id} --out other.png")
     else:
         print(f"As a picture: {made.out}/readers.png. Logs and dataset: {made.out}/logs, {made.out}/dataset. Next:")
-        print(f"  drpn train {made.out}/dataset --out run --set model.size=30 --set model.hidden=30")
+        print(
+            f"  drpn train {made.out}/dataset --out run --set model.size=32 --set model.hidden=32 --set model.heads=2"
+        )
         print("  drpn demo                         DRPN and two ablations trained, measured, explained; minutes")
     print("  drpn prepare LOGS --out FOLDER    your own logs; drpn prepare --help names the formats")

@@ -112,8 +112,10 @@ def _write_words(
 def _write_vectors(found: WordVectors, rows: Array, writer: ArrayWriter, progress: Progress) -> dict[str, Any]:
     writer.array("words/vector", found.vectors)
     writer.array("words/has_vector", found.found)
-    of_words = float(found.found[UNKNOWN + 1 :].mean())
-    of_titles = float(found.found[rows[rows > UNKNOWN]].mean())
+    of_words, of_titles = (
+        float(known.mean()) if len(known) else 0.0
+        for known in (found.found[UNKNOWN + 1 :], found.found[rows[rows > UNKNOWN]])
+    )
     progress.note(
         f"vectors of {found.vectors.shape[1]} numbers for {of_words:.1%} of the words, {of_titles:.1%} of the text"
     )

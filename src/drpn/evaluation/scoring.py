@@ -52,5 +52,5 @@ def score_on_device(
 
 
 def _precision(device: torch.device) -> AbstractContextManager[object]:
-    """bf16 on a GPU, as in training; inner products are in float32 there too."""
+    """bf16 on a GPU, whatever training was in; the last inner products are in float32."""
     return torch.autocast("cuda", dtype=torch.bfloat16) if device.type == "cuda" else nullcontext()

@@ -83,7 +83,11 @@ def inner_products(one: Float[Tensor, "B C D"], other: Float[Tensor, "B F D"]) -
 def weighted_sum(weights: Float[Tensor, "B H"], values: Float[Tensor, "B H D"]) -> Float[Tensor, "B D"]:
     """The sum of the values, each by its weight."""
     if values.is_cuda:  # one pass over the values; as a product of matrices with one row it takes three times as long
-        return (weights.unsqueeze(-1) * values).sum(1, dtype=torch.float32).to(values.dtype)
+        return (
+            (weights.unsqueeze(-1) * values)
+            .sum(1, dtype=torch.promote_types(values.dtype, torch.float32))
+            .to(values.dtype)
+        )
     return torch.einsum("bh,bhd->bd", weights, values)
 
 

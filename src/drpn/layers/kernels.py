@@ -2,7 +2,7 @@
 # ruff: noqa: N803
 """Triton kernels, for machines with a GPU; each has a plain version beside its caller, which is its reference.
 
-Strides and sizes are constants of a kernel: with them the compiler knows how many bytes it may load at once.
+Strides and sizes of rows are constants of a kernel: with them the compiler knows how many bytes it may load at once.
 """
 
 import torch
@@ -78,7 +78,7 @@ def _weights(q, k, mask, b, s, length, scale):
 @triton.jit
 def _attention_forward(
     qkv, mask, out,
-    batch_stride: tl.constexpr, seq_stride: tl.constexpr, length: tl.constexpr, size: tl.constexpr,
+    batch_stride, seq_stride: tl.constexpr, length, size: tl.constexpr,
     head_size: tl.constexpr, scale: tl.constexpr, BLOCK_S: tl.constexpr, BLOCK_D: tl.constexpr,
 ):  # fmt: skip
     """One head of one sequence."""
@@ -97,7 +97,7 @@ def _attention_forward(
 @triton.jit
 def _attention_backward(
     qkv, mask, grad, out,
-    batch_stride: tl.constexpr, seq_stride: tl.constexpr, length: tl.constexpr, size: tl.constexpr,
+    batch_stride, seq_stride: tl.constexpr, length, size: tl.constexpr,
     head_size: tl.constexpr, scale: tl.constexpr, BLOCK_S: tl.constexpr, BLOCK_D: tl.constexpr,
 ):  # fmt: skip
     """The gradient of one head of one sequence; its weights are computed again."""
@@ -163,7 +163,7 @@ def _(qkv: Tensor, mask: Tensor, grad: Tensor, heads: int) -> Tensor:  # noqa: A
 
 @triton.jit
 def _fused_scores(
-    candidates, plain, halves, users, interests, out, bias, scores, width: tl.constexpr,
+    candidates, plain, halves, users, interests, out, bias, scores, width,
     plain_stride: tl.constexpr, half_stride: tl.constexpr, count: tl.constexpr, size: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """The score of one candidate for one user."""

@@ -18,13 +18,16 @@ ID_SPREAD = 0.01
 
 
 class Dropout(nn.Dropout):
-    """Dropout; on a CPU by random bytes, far quicker than torch's own draw, the share rounded to a 256th."""
+    """Dropout; on a CPU by random bytes, far quicker than torch's own draw, the share rounded to a 256th.
+
+    A share that would be rounded to none or to all is drawn by torch.
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """The values, some of them zero, the others larger in proportion."""
-        if not self.training or not self.p or input.is_cuda:
-            return super().forward(input)
         dropped = round(self.p * 256)
+        if not self.training or dropped in (0, 256) or input.is_cuda:
+            return super().forward(input)
         eights = torch.empty(-(-input.numel() // 8), dtype=torch.int64).random_(-(2**63), None)
         kept = eights.view(torch.uint8)[: input.numel()].view(input.shape) >= dropped
         return input * kept.to(input.dtype).mul_(256 / (256 - dropped))

@@ -481,7 +481,8 @@ class Drpn(ClickModel):
         self, encoded: dict[str, ViewRows], readers: dict[str, ViewReaders], candidates: Int[Tensor, "B C"]
     ) -> Float[Tensor, "B C"]:
         """Section 4.7: u^t . r^t + u^o . r^o."""
-        if candidates.is_cuda and not torch.is_grad_enabled():
+        double = next(self.parameters()).dtype == torch.float64
+        if candidates.is_cuda and not torch.is_grad_enabled() and not double:
             scores = [self._view(view).score_quickly(rows, readers[view], candidates) for view, rows in encoded.items()]
         else:
             scores = [view.score for view in self.matched(encoded, readers, candidates).values()]

@@ -61,7 +61,10 @@ def load_checkpoint(
     for name, value in _under(tensors, "optimiser/").items():
         index, slot = name.split("/")
         slots.setdefault(int(index), {})[slot] = value
+    capturable = [group.get("capturable", False) for group in optimiser.param_groups]
     optimiser.load_state_dict({"state": slots, "param_groups": facts["groups"]})
+    for group, own in zip(optimiser.param_groups, capturable, strict=True):
+        group["capturable"] = own  # of this device, not of the one that saved
     torch.set_rng_state(tensors["random/cpu"])
     if "random/cuda" in tensors and torch.cuda.is_available():
         torch.cuda.set_rng_state(tensors["random/cuda"])

@@ -3,7 +3,7 @@
 import json
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from drpn.batches.samples import Plan, Sampler
+from drpn.batches.samples import Sampler
 from drpn.batches.tables import Tables
 from drpn.errors import TrainingError
 from drpn.models.base import ClickModel
@@ -98,28 +98,23 @@ class Loop:
             plan = self.sampler.plan(progress.epoch)
             step.prepare(plan)
             with between_steps() as asked_to_stop:
-                for users, candidates in self._batches(plan, progress.step):
+                for users, candidates in plan.batches(self.settings.batch, progress.step):
                     summed += step(users, candidates)
                     progress.step += 1
                     advance(len(users))
-                    now = time.monotonic()
+                    now, stop = time.monotonic(), asked_to_stop()
                     due = now - saved > self.settings.save_seconds and progress.step < total
-                    if due or asked_to_stop() or progress.step == total or now - looked > _LOOK:
+                    if due or stop or progress.step == total or now - looked > _LOOK:
                         progress.loss, looked = self._finite(summed, progress), now
-                    if due or asked_to_stop():
+                    if due or stop:
                         progress.seconds += time.monotonic() - start
                         save_checkpoint(self.folder / CHECKPOINT, self.model, optimiser, progress, best)
                         saved = start = time.monotonic()
-                    if asked_to_stop():
+                    if stop:
                         place = f"stopped in pass {progress.epoch + 1} at step {progress.step} of {total}"
                         self.reporter.note(f"{place}; go on with --resume")
                         raise Stopped(place)
             progress.seconds += time.monotonic() - start
-
-    def _batches(self, plan: Plan, start: int) -> Iterator[tuple[Tensor, Tensor]]:
-        size = self.settings.batch
-        for first in range(start * size, len(plan.users), size):
-            yield plan.users[first : first + size], plan.candidates[first : first + size]
 
     def _finite(self, summed: Tensor, progress: Progress) -> float:
         loss = float(summed)

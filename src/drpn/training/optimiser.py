@@ -40,16 +40,18 @@ class LazyAdam(torch.optim.AdamW):
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
         """One step; gradients of tables may be sparse."""
+        if closure is not None:
+            raise ValueError("LazyAdam takes no closure; call backward first")
         lazy = [(group, table) for group in self.param_groups if group.get("lazy") for table in group["params"]]
         gradients = [table.grad for _, table in lazy]
         for _, table in lazy:
             table.grad = None  # not for Adam
-        loss: float | None = super().step(closure)
+        super().step()
         for (group, table), gradient in zip(lazy, gradients, strict=True):
             table.grad = gradient
             if gradient is not None:
                 self._move_rows(group, table, gradient)
-        return loss
+        return None
 
     def _move_rows(self, group: dict[str, Any], table: Tensor, gradient: Tensor) -> None:
         state = self.state[table]
@@ -59,7 +61,8 @@ class LazyAdam(torch.optim.AdamW):
         state["step"] += 1
         if gradient.is_sparse:
             gradient = gradient.coalesce()
-            rows, of_rows = gradient.indices()[0], gradient.values()
+            used = gradient.values().any(1)  # a row may have been gathered and then dropped
+            rows, of_rows = gradient.indices()[0][used], gradient.values()[used]
             moved = self._moved(group, state["step"], of_rows, *(each[rows] for each in _slots(table, state)))
             for each, new in zip(_slots(table, state), moved, strict=True):
                 each[rows] = new

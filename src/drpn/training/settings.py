@@ -29,7 +29,7 @@ class TrainingSettings:
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """auto: bf16 on a GPU, fp32 on a CPU."""
     compile: bool = True
-    """On a GPU: compile the model first (a minute), which pays when training takes several."""
+    """On a GPU, where steps are recorded: compile the model first (a minute); pays when training takes several."""
     record: bool = True
     """On a GPU: record a step once and play it again; off, each step runs as it comes."""
     save_seconds: float = 60.0

@@ -72,10 +72,10 @@ class RecordedStepper(Stepper):
 
     def prepare(self, plan: Plan) -> None:
         """Find how many distinct news the largest batch of the pass holds; more than were recorded: record anew."""
-        size, news = self.settings.batch, len(self.tables.news)
+        news = len(self.tables.news)
         counts = [
             count_distinct(self.tables.batch(users, candidates, cut=False), news=news)
-            for users, candidates in zip(torch.split(plan.users, size), torch.split(plan.candidates, size), strict=True)
+            for users, candidates in plan.batches(self.settings.batch)
         ]
         needed = -(-int(torch.stack(counts).max()) // _ROUND) * _ROUND
         if needed > self.capacity:
