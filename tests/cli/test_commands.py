@@ -3,12 +3,15 @@
 import json
 import subprocess
 import sys
+from inspect import signature
 from pathlib import Path
 
 import pytest
 
 from drpn.cli.app import app
+from drpn.cli.app import demo as demo_command
 from drpn.dataset.folder import Dataset
+from drpn.recipes.demo import SEED
 
 COMMANDS = [command.callback.__name__ for command in app.registered_commands]
 
@@ -51,6 +54,10 @@ def test_demo_shows_three_readers(drpn) -> None:
     assert done.stdout.count("Reader U") == 3
     assert "interest" in done.stdout
     assert drpn("demo", "--quick", "--users", 300).returncode == 0  # a second time too
+
+
+def test_demo_without_a_seed_is_that_of_the_readme() -> None:
+    assert signature(demo_command).parameters["seed"].default == SEED
 
 
 def test_demo_trains_and_explains(drpn, tmp_path: Path) -> None:

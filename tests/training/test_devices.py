@@ -21,6 +21,15 @@ def test_out_of_memory_on_a_gpu_names_the_setting_to_lower(data: Path, drpn, mon
     assert refused(drpn, *COMMAND) == "the GPU is out of memory; lower training.batch, which is 8"
 
 
+def test_out_of_memory_while_validating_names_the_size_of_the_model(data: Path, drpn, monkeypatch) -> None:
+    def full(*_: object, **__: object) -> float:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
+
+    assert data.exists()
+    monkeypatch.setattr("drpn.recipes.train.score_on_device", full)
+    assert refused(drpn, *COMMAND) == "the GPU is out of memory; lower model.size, which is 16"
+
+
 def test_out_of_memory_on_a_cpu_names_the_setting_to_lower(data: Path, drpn, monkeypatch) -> None:
     def full(*_: object) -> float:
         torch.empty(1 << 60, dtype=torch.uint8)

@@ -61,7 +61,7 @@ def train(
             progress.note(f"{model} with {_count(network):,} parameters on {len(clicks):,} clicks, {device.type}")
             with _observer(out, len(clicks), tensorboard=tensorboard) as on_point:
                 loop = Loop(network, tables, sampler, training, out, progress, on_point)
-                trained = loop.run(lambda one: validation_auc(one, tables, dataset), resume=resume)
+                trained = loop.run(lambda one: validation_auc(one, tables, dataset, settings.size), resume=resume)
     except BaseException:
         if not (out / CHECKPOINT).exists():
             run.forget()
@@ -76,10 +76,11 @@ def train(
     return run
 
 
-def validation_auc(model: ClickModel, tables: Tables, dataset: Dataset) -> float:
-    """The mean AUC over the validation impressions."""
+def validation_auc(model: ClickModel, tables: Tables, dataset: Dataset, size: int) -> float:
+    """The mean AUC over the validation impressions; `size` is the model's, by which the memory for it goes."""
     impressions = dataset.impressions("validation")
-    scores = score_on_device(model, tables, impressions, Silent())
+    with naming_what_to_lower("model.size", size):
+        scores = score_on_device(model, tables, impressions, Silent())
     if not torch.isfinite(scores).all():
         raise TrainingError("the model's scores are no longer finite: the training has diverged; lower training.rate")
     auc = measure(scores, impressions.clicked, impressions.offsets).mean()["auc"]
