@@ -29,7 +29,7 @@ def leave(name: str, facts: dict[str, Any], panels: Sequence[Panel], out: Path =
     file = out / f"{name}.json"
     file.write_text(json.dumps({"machine": machine(), **facts}, indent=1) + "\n")
     print(f"\n{file}")
-    if draw(panels, file.with_suffix(".png")):
+    if panels and draw(panels, file.with_suffix(".png")):
         print(file.with_suffix(".png"))
 
 
