@@ -38,9 +38,9 @@ def stepper(model: ClickModel, tables: Tables, sampler: Sampler, settings: Train
     for epoch in itertools.count():
         plan = sampler.plan(epoch)
         step.prepare(plan)
-        for users, candidates in plan.batches(settings.batch):
-            step(users, candidates)
-            yield len(users)
+        for samples in step.batches(plan):
+            step(samples)
+            yield len(samples)
 
 
 def measure(

@@ -10,17 +10,15 @@ import torch
 from torch import Tensor, nn
 
 from drpn.batches.batch import Batch, NewsRows
-from drpn.layers.attention import GatedAggregate, MultiHeadAttention, Weight, attend, masked_softmax, side_by_side
+from drpn.layers.attention import GatedAggregate, MultiHeadAttention, attend, masked_softmax, side_by_side
 from drpn.layers.news import TitleEncoder
 from drpn.models.base import DataShape
 from drpn.models.catalogue import CATALOGUE
 from drpn.models.drpn import (
     ContentAggregator,
-    DenoiseRows,
     DenoisingAggregator,
     Drpn,
     GraphNetwork,
-    OppositeRows,
     Similarity,
 )
 from reference import drpn_loops as loops
@@ -109,14 +107,7 @@ def spread(count: int) -> tuple[Tensor, Tensor]:
 
 def one(projected: Any) -> Any:
     """What a sequence of news brings, as a batch of that one sequence."""
-    if isinstance(projected, tuple):
-        return type(projected)(*map(one, projected))
     return projected if projected is None else projected[None]
-
-
-def apart(news: Tensor, weights: list[Weight]) -> tuple[Tensor, ...]:
-    """What each of the weights makes of the news."""
-    return side_by_side(news, weights).split(SIZE, dim=-1)
 
 
 def test_attention() -> None:
@@ -192,12 +183,11 @@ def test_denoising_aggregator(gamma: float, count: int, opposites: int | None) -
     else:
         nn.init.constant_(aggregator.gamma, gamma)
         projected, expected_others = (
-            one(OppositeRows(*apart(others, aggregator.weights_opposite()))),
+            side_by_side(others, aggregator.weights_opposite())[None],
             others[others_mask].tolist(),
         )
-    found = aggregator(
-        news[None], one(DenoiseRows(*apart(news, aggregator.weights()))), mask[None], projected, others_mask[None]
-    )
+    own = side_by_side(news, aggregator.weights())
+    found = aggregator(news[None], own[None], mask[None], projected, others_mask[None])
     expected = loops.denoising_aggregator(weights_of(aggregator), news[mask].tolist(), expected_others)
     close(found.vector[0], expected.vector)
     close(found.weight[0], [0, *expected.weights, 0])

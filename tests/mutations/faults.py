@@ -64,8 +64,8 @@ FAULTS = [
     Fault(
         "both similarities from one head",
         DRPN,
-        "self.contrary(own.own_contrary, opposite)",
-        "self.similar(own.own_contrary, opposite)",
+        "self.contrary(own_contrary[0], opposite)",
+        "self.similar(own_contrary[0], opposite)",
     ),
     Fault(
         "zeros for an empty opposite sequence",
@@ -118,8 +118,8 @@ FAULTS = [
     Fault(
         "gate and content of the graph network swapped",
         DRPN,
-        "torch.sigmoid(self.gate(both)) * torch.tanh(self.content(both))",
-        "torch.sigmoid(self.content(both)) * torch.tanh(self.gate(both))",
+        "torch.sigmoid(gate) * torch.tanh(content)",
+        "torch.sigmoid(content) * torch.tanh(gate)",
     ),
     Fault(
         "softmax over padding too",

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from drpn.errors import MemoryShortError, SettingsError
-from drpn.training.devices import choose_device, naming_what_to_lower
+from drpn.training.devices import choose_device, data_device, naming_what_to_lower
 from drpn.training.settings import TrainingSettings
 from drpn.training.steps import Stepper
 from small_training import COMMAND, CPU, refused
@@ -78,3 +78,14 @@ def test_a_gpu_that_is_not_there_leaves_no_run(data: Path, drpn, tmp_path: Path)
     message = refused(drpn, *COMMAND, "--set", "training.device=cuda")
     assert message.startswith("training.device is 'cuda'")
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("data", "size", "place"),
+    [("auto", 40, "cuda"), ("auto", 60, "cpu"), ("device", 60, "cuda"), ("host", 40, "cpu")],
+)
+def test_data_lie_in_the_hosts_memory_where_the_gpu_has_no_room(data: str, size: int, place: str, monkeypatch) -> None:
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (100, 1000))
+    settings = TrainingSettings(data=data)  # type: ignore[arg-type]
+    assert data_device(settings, torch.device("cuda"), size).type == place
+    assert data_device(settings, torch.device("cpu"), size).type == "cpu"

@@ -91,6 +91,7 @@ def test_a_model_that_reads_clicks_alone_can_only_guess_there(data: Path, tmp_pa
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")  # of the compiler
 def test_bf16_on_a_gpu_trains_as_fp32_does(tmp_path: Path) -> None:
     losses = {}
     for precision in ("fp32", "bf16"):

@@ -135,6 +135,13 @@ class Dataset:
     def _subcategory_rows(self) -> NDArray[np.int32]:
         return self.arrays.array("news/subcategory")
 
+    @property
+    def bytes_to_train(self) -> int:
+        """What news, profiles and the training impressions take in memory."""
+        train = self.impressions("train")
+        arrays = (self.news_words, self.neighbours, self.clicked, self.skipped, train.candidates, train.clicked)
+        return sum(int(array.nbytes) for array in arrays)
+
     def impressions(self, split: SplitName) -> Impressions:
         """The impressions of one split."""
         own = {"user", "time", "offsets", "candidates", "clicked", "id.offsets", "id.utf8"}

@@ -34,17 +34,19 @@ def score_on_device(
 ) -> Tensor:
     """The same, left where the tables are; every news is encoded once, and every user is read once."""
     model.eval()
-    device = tables.clicked.device
+    device = next(model.parameters()).device
+    home = tables.clicked.device  # the host's memory, where the data are too large for a GPU
     with _precision(device):
         with progress.stage("encoding news"):
             rows = encode_in_steps(model, tables.news) if encoded is None else encoded
         scores = torch.zeros(len(impressions.candidates) + 1, dtype=torch.float32, device=device)  # the last: padding
         with progress.stage("scoring", len(impressions)) as advance:
-            chunks = pages_of_users(impressions, device, users=USERS[device.type], candidates=CANDIDATES[device.type])
+            chunks = pages_of_users(impressions, home, users=USERS[device.type], candidates=CANDIDATES[device.type])
             for users, pages in chunks:
                 nothing = users.new_zeros(len(users), 1)
-                readers = model.read(rows, tables.batch(users, nothing))
-                for which, candidates, places in pages:
+                readers = model.read(rows, tables.batch(users, nothing).to(device))
+                for page in pages:
+                    which, candidates, places = (part.to(device) for part in page)
                     own = map_tensors(lambda table, which=which: table[which], readers)
                     scores[places] = model.match(rows, own, candidates).float()
                     advance(len(which))

@@ -5,10 +5,14 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import linear, pad, scaled_dot_product_attention
 
+from drpn.layers.gather import Placed, by_row, rows, segment_sum, weighted_rows
+
+SHORT = 64
+"""The longest sequence, and the largest head, that the kernels hold."""
 _ALIGNED = 8
 """Numbers of two bytes that make 16."""
 
@@ -57,8 +61,21 @@ def aligned_linear(
     items: Float[Tensor, "... D"], matrix: Float[Tensor, "out D"], bias: Float[Tensor, "out"] | None = None
 ) -> Float[Tensor, "... out"]:
     """A linear layer; on a GPU rows are filled up to 16 bytes with zeros: its matrix units are slow on others."""
-    spare = -items.shape[-1] % _ALIGNED if items.is_cuda else 0
-    return linear(pad(items, (0, spare)), pad(matrix, (0, spare)), bias) if spare else linear(items, matrix, bias)
+    wide = wide_linear(items, matrix, bias)
+    return wide if wide.shape[-1] == len(matrix) else wide[..., : len(matrix)]
+
+
+def wide_linear(
+    items: Float[Tensor, "... D"], matrix: Float[Tensor, "out D"], bias: Float[Tensor, "out"] | None = None
+) -> Float[Tensor, "... wide"]:
+    """The same with what was filled up: for kernels that read the first columns alone."""
+    if not items.is_cuda:
+        return linear(items, matrix, bias)
+    spare, behind = (-count % _ALIGNED for count in (items.shape[-1], len(matrix)))
+    if bias is not None and behind:
+        bias = pad(bias, (0, behind))
+    matrix = pad(matrix, (0, spare, 0, behind)) if spare or behind else matrix
+    return linear(pad(items, (0, spare)) if spare else items, matrix, bias)
 
 
 def in_parts(values: Float[Tensor, "... hd"], count: int) -> Float[Tensor, "... h d"]:
@@ -80,8 +97,10 @@ def inner_products(one: Float[Tensor, "B C D"], other: Float[Tensor, "B F D"]) -
         return one.to(wide) @ other.to(wide).transpose(-1, -2)
 
 
-def weighted_sum(weights: Float[Tensor, "B H"], values: Float[Tensor, "B H D"]) -> Float[Tensor, "B D"]:
+def weighted_sum(weights: Float[Tensor, "B H"], values: Float[Tensor, "B H D"] | Placed) -> Float[Tensor, "B D"]:
     """The sum of the values, each by its weight."""
+    if isinstance(values, Placed):
+        return weighted_rows(values, weights)
     if values.is_cuda:  # one pass over the values; as a product of matrices with one row it takes three times as long
         return (
             (weights.unsqueeze(-1) * values)
@@ -91,6 +110,14 @@ def weighted_sum(weights: Float[Tensor, "B H"], values: Float[Tensor, "B H D"]) 
     return torch.einsum("bh,bhd->bd", weights, values)
 
 
+def one_after_the_other(parts: Sequence[Float[Tensor, "B ?S D"] | Placed]) -> Float[Tensor, "B all D"] | Placed:
+    """Sequences joined to one; of those in a table, it is the same for all."""
+    placed = [part for part in parts if isinstance(part, Placed)]
+    if placed:
+        return Placed(placed[0].table, torch.cat([part.positions for part in placed], dim=1))
+    return torch.cat([part for part in parts if isinstance(part, Tensor)], dim=1)
+
+
 def or_else(
     values: Float[Tensor, "... D"], there: Bool[Tensor, "..."], instead: Float[Tensor, "D"]
 ) -> Float[Tensor, "... D"]:
@@ -98,13 +125,30 @@ def or_else(
     return torch.where(there.unsqueeze(-1), values, instead.to(values.dtype))
 
 
-def self_attention(qkv: Float[Tensor, "B S QKV"], mask: Bool[Tensor, "B S"], heads: int) -> Float[Tensor, "B S D"]:
-    """Every item of a sequence reads all of it, head by head; `qkv` has queries, keys and values side by side."""
-    size = qkv.shape[-1] // 3
-    if qkv.is_cuda and qkv.dtype != torch.float64 and qkv.shape[1] <= 64 and size // heads <= 64:
-        found: Tensor = _ShortAttention.apply(qkv, mask, heads)  # type: ignore[no-untyped-call]
+def self_attention(
+    qkv: Float[Tensor, "B S all"] | Placed, mask: Bool[Tensor, "B S"], heads: int, size: int
+) -> Float[Tensor, "B S D"]:
+    """Every item of a sequence reads all of it, head by head.
+
+    `qkv` has queries, keys and values of `size` side by side, and whatever stands behind them is not read.
+    """
+    if isinstance(qkv, Placed):
+        found: Tensor = _ShortAttention.apply(qkv.table, qkv.positions, heads, size)  # type: ignore[no-untyped-call]
         return found
-    return plain_self_attention(qkv, mask, heads)
+    if fits_kernels(qkv, mask.shape[1]) and size // heads <= SHORT:
+        in_order = qkv.flatten(0, 1)
+        return _ShortAttention.apply(in_order, mask, heads, size)  # type: ignore[no-any-return, no-untyped-call]
+    return plain_self_attention(qkv[..., : 3 * size], mask, heads)
+
+
+def fits_kernels(values: Tensor, longest: int) -> bool:
+    """Whether sequences so long can be read by the kernels for short ones."""
+    return values.is_cuda and values.dtype != torch.float64 and longest <= SHORT
+
+
+def in_place(table: Float[Tensor, "U D"], positions: Int[Tensor, "B S"]) -> Float[Tensor, "B S D"] | Placed:
+    """The rows of sequences, gathered only where no kernel can read them in the table."""
+    return Placed(table, positions) if fits_kernels(table, positions.shape[1]) else rows(table, positions)
 
 
 def plain_self_attention(
@@ -119,21 +163,27 @@ def plain_self_attention(
 
 
 class _ShortAttention(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, qkv: Tensor, mask: Tensor, heads: int) -> Tensor:
-        from drpn.layers.kernels import short_attention  # Triton comes with torch on GPU machines alone
+    """Of sequences at positions of a table, or, where a mask is given, of a table that holds one after the other."""
 
-        qkv = qkv if qkv.stride(-1) == 1 else qkv.contiguous()
-        ctx.save_for_backward(qkv, mask)
-        ctx.heads = heads
-        found: Tensor = short_attention(qkv, mask, heads)
+    @staticmethod
+    def forward(ctx: Any, table: Tensor, marks: Tensor, heads: int, size: int) -> Tensor:
+        from drpn.layers.kernels.attention import short_attention  # Triton comes with torch on GPU machines alone
+
+        table = table if table.stride(-1) == 1 else table.contiguous()
+        ctx.save_for_backward(table, marks)
+        ctx.heads, ctx.size = heads, size
+        found: Tensor = short_attention(table, marks, heads, size)
         return found
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        from drpn.layers.kernels import short_attention_backward
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
+        from drpn.layers.kernels.attention import short_attention_backward
 
-        return short_attention_backward(*ctx.saved_tensors, gradient, ctx.heads), None, None
+        table, marks = ctx.saved_tensors
+        of_places = short_attention_backward(table, marks, gradient, ctx.heads, ctx.size)
+        if marks.dtype == torch.bool:
+            return of_places, None, None, None
+        return segment_sum(of_places, *by_row(marks), len(table)).to(table.dtype), None, None, None
 
 
 class MultiHeadAttention(nn.Module):
@@ -147,7 +197,7 @@ class MultiHeadAttention(nn.Module):
         if head_size is None and size % heads:
             raise ValueError(f"heads is {heads}; it takes a divisor of size, which is {size}")
         width = size if head_size is None else heads * head_size
-        self.heads = heads
+        self.heads, self.width = heads, width
         self.query = nn.Linear(size, width, bias=False)
         self.key = nn.Linear(size, width, bias=False)
         self.value = nn.Linear(size, width, bias=False)
@@ -158,12 +208,14 @@ class MultiHeadAttention(nn.Module):
         return [Weight(layer.weight) for layer in (self.query, self.key, self.value)]
 
     def project(self, items: Float[Tensor, "... D"]) -> Float[Tensor, "... QKV"]:
-        """What each item brings, whatever sequence it stands in: query, key and value side by side."""
-        return side_by_side(items, self.weights())
+        """What each item brings, whatever sequence it stands in: query, key and value side by side, more on a GPU."""
+        return wide_linear(items, torch.cat([weight.matrix for weight in self.weights()]))
 
-    def forward(self, projected: Float[Tensor, "B S QKV"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
+    def forward(
+        self, projected: Float[Tensor, "B S QKV"] | Placed, mask: Bool[Tensor, "B S"]
+    ) -> Float[Tensor, "B S D"]:
         """Every item of the sequence reads all of it."""
-        read = self_attention(projected, mask, self.heads)
+        read = self_attention(projected, mask, self.heads, self.width)
         return aligned_linear(read, self.join.weight) if isinstance(self.join, nn.Linear) else read
 
 
@@ -191,7 +243,9 @@ class Aggregated(NamedTuple):
     weight: Float[Tensor, "B S"]
 
 
-def aggregate(logits: Float[Tensor, "B S"], items: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> Aggregated:
+def aggregate(
+    logits: Float[Tensor, "B S"], items: Float[Tensor, "B S D"] | Placed, mask: Bool[Tensor, "B S"]
+) -> Aggregated:
     """The sum of the items by the softmax of their logits."""
     weight = masked_softmax(logits, mask)
     return Aggregated(weighted_sum(weight, items), weight)

@@ -7,7 +7,7 @@ after a single sort; elsewhere it is the gradient of `torch.nn.functional.embedd
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -34,6 +34,32 @@ def rows(table: Float[Tensor, "U D"], positions: Int[Tensor, "..."]) -> Float[Te
     return gather([table], positions)[0]
 
 
+class Placed(NamedTuple):
+    """Rows of a table at the positions of sequences, on a GPU: kernels read them there, and nothing is gathered."""
+
+    table: Float[Tensor, "U D"]
+    positions: Int[Tensor, "B S"]
+
+    def rows(self) -> Float[Tensor, "B S D"]:
+        """Gathered after all."""
+        return rows(self.table, self.positions)
+
+    def split(self, sizes: Sequence[int]) -> "list[Placed]":
+        """Columns of the table, so many for each."""
+        return [Placed(part, self.positions) for part in torch.split(self.table, list(sizes), dim=-1)]
+
+
+def weighted_rows(placed: Placed, weights: Float[Tensor, "B S"]) -> Float[Tensor, "B D"]:
+    """The sum of the rows of each sequence, each by its weight."""
+    found: Tensor = _WeightedRows.apply(placed.table, placed.positions, weights)  # type: ignore[no-untyped-call]
+    return found
+
+
+def by_row(positions: Int[Tensor, "..."]) -> tuple[Int[Tensor, "P"], Int[Tensor, "P"]]:
+    """Positions in their order, and where each of them stood."""
+    return tuple(torch.sort(positions.flatten()))  # type: ignore[return-value]
+
+
 class _Gather(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, positions: Tensor, *tables: Tensor) -> tuple[Tensor, ...]:
@@ -44,20 +70,42 @@ class _Gather(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         (positions,) = ctx.saved_tensors
-        keys, order = torch.sort(positions.flatten())
+        keys, order = by_row(positions)
         sums = [
-            segment_sum(gradient.reshape(len(order), -1), keys, order, count)
+            segment_sum(gradient.reshape(len(order), -1), keys, order, count).to(gradient.dtype)
             for gradient, count in zip(gradients, ctx.counts, strict=True)
         ]
         return (None, *sums)
 
 
+class _WeightedRows(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, table: Tensor, positions: Tensor, weights: Tensor) -> Tensor:
+        from drpn.layers.kernels.segments import weighted_rows as kernel  # Triton comes with torch for GPUs alone
+
+        ctx.save_for_backward(table, positions, weights)
+        found: Tensor = kernel(table, positions, weights)
+        return found
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, Tensor]:
+        from drpn.layers.kernels.segments import products_with_rows, weighted_segment_sum
+
+        table, positions, weights = ctx.saved_tensors
+        of_table = weighted_segment_sum(gradient, weights, *by_row(positions), len(table))
+        of_weights = products_with_rows(table, positions, gradient)
+        return of_table.to(table.dtype), None, of_weights.to(weights.dtype)
+
+
 def segment_sum(
     values: Float[Tensor, "P D"], keys: Int[Tensor, "P"], order: Int[Tensor, "P"], count: int
 ) -> Float[Tensor, "U D"]:
-    """For each key the sum of its values, `values[order[i]]` having the sorted key `keys[i]`; nothing for key 0."""
+    """For each key the sum of its values, `values[order[i]]` having the sorted key `keys[i]`; nothing for key 0.
+
+    Sums are in float32 at least.
+    """
     if values.is_cuda and values.dtype != torch.float64:
-        from drpn.layers.kernels import sorted_segment_sum  # Triton comes with torch on GPU machines alone
+        from drpn.layers.kernels.segments import sorted_segment_sum
 
         summed: Tensor = sorted_segment_sum(values, keys, order, count)
         return summed
@@ -66,7 +114,8 @@ def segment_sum(
 
 def plain_segment_sum(values: Tensor, keys: Tensor, order: Tensor, count: int) -> Tensor:
     """What the kernel must give: its tested reference."""
-    sums = values.new_zeros(count, values.shape[1])
-    sums.index_add_(0, keys.long(), values[order.long()])
+    wide = torch.promote_types(values.dtype, torch.float32)
+    sums = values.new_zeros(count, values.shape[1], dtype=wide)
+    sums.index_add_(0, keys.long(), values[order.long()].to(wide))
     sums[0] = 0
     return sums

@@ -24,15 +24,20 @@ from drpn.layers.attention import (
     MultiHeadAttention,
     Weight,
     aggregate,
+    aligned_linear,
     along,
     attend,
+    fits_kernels,
     in_parts,
     inner_products,
     masked_softmax,
+    one_after_the_other,
     or_else,
     side_by_side,
     weighted_sum,
 )
+from drpn.layers.denoising import similarities
+from drpn.layers.gather import Placed
 from drpn.layers.news import IdVectors, TitleEncoder
 from drpn.models.base import ClickModel, DataShape
 from drpn.models.encoded import at_positions
@@ -104,9 +109,9 @@ class GraphNetwork(nn.Module):
         self, own: Float[Tensor, "U D"], others: Float[Tensor, "U K D"], mask: Bool[Tensor, "U K"]
     ) -> Float[Tensor, "U D"]:
         """The unnumbered equation and Eq. 7: attention over the neighbours, head by head."""
-        query = in_parts(self.query(own), self.heads)  # (U m d)
-        key = in_parts(self.key(others), self.heads)  # (U K m d)
-        value = in_parts(self.value(others), self.heads)
+        query = in_parts(aligned_linear(own, self.query.weight), self.heads)  # (U m d)
+        projected = side_by_side(others, [Weight(self.key.weight), Weight(self.value.weight)])
+        key, value = (in_parts(part, self.heads) for part in projected.chunk(2, dim=-1))  # (U K m d)
         # alpha^m_k = softmax((r W^g_{m,1}) (r_k W^g_{m,2})^T / sqrt(d / l_h'))
         logits = torch.einsum("umd,ukmd->umk", query, key) / math.sqrt(query.shape[-1])
         weight = masked_softmax(logits, mask.unsqueeze(1))  # (U m K)
@@ -120,7 +125,8 @@ class GraphNetwork(nn.Module):
         read = or_else(self.read_neighbours(own, others, mask), mask.any(-1), self.lonely)
         both = torch.cat([own, read], dim=-1)
         # Eq. 8: sigma([r; r^] W^f_1) * tanh([r; r^] W^f_2)
-        return torch.sigmoid(self.gate(both)) * torch.tanh(self.content(both))
+        gate, content = side_by_side(both, [Weight(self.gate.weight), Weight(self.content.weight)]).chunk(2, dim=-1)
+        return torch.sigmoid(gate) * torch.tanh(content)
 
 
 class ContentAggregator(nn.Module):
@@ -143,13 +149,14 @@ class ContentAggregator(nn.Module):
 
     def forward(
         self,
-        news: Float[Tensor, "B S D"],
-        qkv: Float[Tensor, "B S QKV"],
+        news: Float[Tensor, "B S D"] | Placed,
+        qkv: Float[Tensor, "B S QKV"] | Placed,
         logits: Float[Tensor, "B S"] | None,
         mask: Bool[Tensor, "B S"],
     ) -> Aggregated:
         """p_s or n_s, from what `weights` and `logits` made of each news."""
         if self.attention is not None and self.norm is not None:
+            news = news.rows() if isinstance(news, Placed) else news
             found = self.aggregate(self.norm(news + self.attention(qkv, mask)), mask)
         else:
             assert logits is not None
@@ -169,23 +176,6 @@ class Similarity(nn.Module):
     def forward(self, own: Float[Tensor, "B S D"], read: Float[Tensor, "B S D"]) -> Float[Tensor, "B S"]:
         """From what `self.own` and `self.read` gave."""
         return along(torch.tanh(own + read), self.out.weight[0]) + self.out.bias
-
-
-class DenoiseRows(NamedTuple):
-    """What a news brings to the denoising aggregator of its own sequence."""
-
-    query: Float[Tensor, "U D"]
-    key: Float[Tensor, "U D"]
-    value: Float[Tensor, "U D"]
-    own_similar: Float[Tensor, "U D"]
-    own_contrary: Float[Tensor, "U D"] | None = None
-
-
-class OppositeRows(NamedTuple):
-    """What a news brings to the denoising aggregator of the opposite sequence."""
-
-    key: Float[Tensor, "U D"]
-    value: Float[Tensor, "U D"]
 
 
 class DenoisingAggregator(nn.Module):
@@ -222,36 +212,68 @@ class DenoisingAggregator(nn.Module):
 
     def forward(
         self,
-        news: Float[Tensor, "B S D"],
-        own: DenoiseRows,
+        news: Float[Tensor, "B S D"] | Placed,
+        own: Float[Tensor, "B S all"] | Placed,
         mask: Bool[Tensor, "B S"],
-        other: OppositeRows | None,
+        other: Float[Tensor, "B T all"] | Placed | None,
         other_mask: Bool[Tensor, "B T"],
     ) -> Aggregated:
-        """p_h or n_h, and the weight of each news."""
+        """p_h or n_h, and the weight of each news, from what `weights` and `weights_opposite` made of each news."""
+        # Eq. 6: s^p - ReLU(gamma) * s^n
+        if isinstance(own, Placed):
+            assert not isinstance(other, Tensor)
+            trust, contrary = self._similarities_in_place(own, other)  # (B S)
+        else:
+            assert not isinstance(other, Placed)
+            trust, contrary = self._similarities(own, mask, other, other_mask)
+        if contrary is not None:
+            trust = trust - torch.relu(self.gamma) * contrary
+        weight = masked_softmax(trust, mask)
+        return Aggregated(or_else(weighted_sum(weight, news), mask.any(-1), self.nothing), weight)
+
+    def _similarities(
+        self,
+        own: Float[Tensor, "B S all"],
+        mask: Bool[Tensor, "B S"],
+        other: Float[Tensor, "B T all"] | None,
+        other_mask: Bool[Tensor, "B T"],
+    ) -> tuple[Float[Tensor, "B S"], Float[Tensor, "B S"] | None]:
+        """s^p and s^n."""
+        query, key, value, own_similar, *own_contrary = own.chunk(5 if self.opposite else 4, dim=-1)  # (B S D)
         others = mask.unsqueeze(1) & ~torch.eye(mask.shape[1], dtype=torch.bool, device=mask.device)  # (B S S)
         # Eq. 4, intra-attention: every news reads the rest of its own sequence, never itself; where there is no rest,
         # the only news has weight 1 whatever it reads
-        same = attend(own.query, own.key, own.value, others)  # (B S D)
-        # Eq. 6: s^p
-        trust = self.similar(own.own_similar, same)  # (B S)
-        if other is not None and own.own_contrary is not None:
-            # Eq. 5, inter-attention: every news reads the opposite sequence
-            opposite = attend(own.query, other.key, other.value, other_mask.unsqueeze(1))  # (B S D)
-            there = other_mask.any(-1, keepdim=True).expand(mask.shape)
-            opposite = or_else(opposite, there, self.contrary.read(self.unopposed))
-            # Eq. 6: s^p - ReLU(gamma) * s^n
-            trust = trust - torch.relu(self.gamma) * self.contrary(own.own_contrary, opposite)
-        weight = masked_softmax(trust, mask)
-        return Aggregated(or_else(weighted_sum(weight, news), mask.any(-1), self.nothing), weight)
+        same = attend(query, key, value, others)  # (B S D)
+        similar = self.similar(own_similar, same)  # (B S)
+        if other is None:
+            return similar, None
+        # Eq. 5, inter-attention: every news reads the opposite sequence
+        other_key, other_value = other.chunk(2, dim=-1)
+        opposite = attend(query, other_key, other_value, other_mask.unsqueeze(1))  # (B S D)
+        there = other_mask.any(-1, keepdim=True).expand(mask.shape)
+        opposite = or_else(opposite, there, self.contrary.read(self.unopposed))
+        return similar, self.contrary(own_contrary[0], opposite)
+
+    def _similarities_in_place(
+        self, own: Placed, other: Placed | None
+    ) -> tuple[Float[Tensor, "B S"], Float[Tensor, "B S"] | None]:
+        """The same by kernels that read the news in their tables."""
+        to_similar, bias = self.similar.out.weight[0], self.similar.out.bias
+        if other is None:
+            return similarities(own, None, to_similar, None, None)[0] + bias, None
+        to_contrary, unopposed = self.contrary.out.weight[0], self.contrary.read(self.unopposed)
+        similar, contrary = similarities(own, other, to_similar, to_contrary, unopposed)
+        return similar + bias, contrary + self.contrary.out.bias
 
 
 class SideRows(NamedTuple):
     """What a news brings as a clicked, or as a skipped, news."""
 
-    content: Float[Tensor, "... QKV"]
-    denoise: DenoiseRows | None
-    opposite: OppositeRows | None
+    content: Float[Tensor, "... QKV"] | Placed
+    denoise: Float[Tensor, "... all"] | Placed
+    """For the denoising of its own sequence; no columns where there is none."""
+    opposite: Float[Tensor, "... all"] | Placed
+    """For that of the opposite sequence."""
 
 
 class Side(nn.Module):
@@ -270,16 +292,12 @@ class Side(nn.Module):
         opposite = [] if other is None or other.denoise is None else other.denoise.weights_opposite()
         return [*self.content.weights(), *own, *opposite]
 
-    def unpack(self, packed: Float[Tensor, "... all"]) -> SideRows:
+    def unpack(self, packed: Float[Tensor, "... all"] | Placed) -> SideRows:
         """What these weights made, side by side, by name."""
-        if self.denoise is None:
-            return SideRows(packed, None, None)
-        content = self.size * len(self.content.weights())
-        rest = (packed.shape[-1] - content) // self.size
+        own, opposite = (0, 0) if self.denoise is None else ((5, 2) if self.denoise.opposite else (4, 0))
+        parts = [count * self.size for count in (len(self.content.weights()), own, opposite)]
         # one split: the gradients of its parts are joined in one go
-        qkv, *parts = torch.split(packed, [content, *[self.size] * rest], dim=-1)
-        own = 5 if self.denoise.opposite else 4
-        return SideRows(qkv, DenoiseRows(*parts[:own]), OppositeRows(*parts[own:]) if self.denoise.opposite else None)
+        return SideRows(*(packed.split(parts) if isinstance(packed, Placed) else torch.split(packed, parts, dim=-1)))
 
 
 class Interests(NamedTuple):
@@ -290,11 +308,11 @@ class Interests(NamedTuple):
 
 
 class Members(NamedTuple):
-    """What news bring to one sequence of a view; all of them, or those at its positions."""
+    """What the news of a sequence bring to one view."""
 
-    news: Float[Tensor, "... D"]
-    plain: Float[Tensor, "... D"]
-    side: Float[Tensor, "... all"]
+    news: Float[Tensor, "... D"] | Placed
+    plain: Float[Tensor, "... D"] | Placed
+    side: Float[Tensor, "... all"] | Placed
     logits: Float[Tensor, "..."] | None
     reader: Float[Tensor, "..."]
 
@@ -312,9 +330,13 @@ class ViewRows(NamedTuple):
     reader: Float[Tensor, "U"]
     candidate: Float[Tensor, "U FD"]
 
-    def of_side(self, name: str) -> Members:
-        """What they bring to one sequence."""
-        return Members(self.news, self.plain, self.sides[name], self.logits[name], self.reader)
+    def members(self, name: str, positions: Int[Tensor, "B S"], *, gathered: bool) -> Members:
+        """What those of a clicked or a skipped sequence bring; what is wide may be left in its table."""
+        wide, narrow = (self.news, self.plain, self.sides[name]), (self.logits[name], self.reader)
+        if gathered:
+            return Members(*at_positions((*wide, *narrow), positions))
+        news, plain, side = (Placed(table, positions) for table in wide)
+        return Members(news, plain, side, *at_positions(narrow, positions))
 
 
 class ViewReaders(NamedTuple):
@@ -391,7 +413,7 @@ class View(nn.Module):
         self, rows: ViewRows, readers: ViewReaders, candidates: Int[Tensor, "B C"]
     ) -> Float[Tensor, "B C"]:
         """The score of `match` alone, on a GPU and without gradients."""
-        from drpn.layers.kernels import fused_scores  # Triton comes with torch on GPU machines alone
+        from drpn.layers.kernels.scoring import fused_scores  # Triton comes with torch on GPU machines alone
 
         fusion, interests = self.fusion, readers.interests.vectors
         scores: Tensor = fused_scores(
@@ -417,7 +439,7 @@ class FusionNet(nn.Module):
         """The users' half of Eq. 9, from u_f = Aggregate([P | N])."""
         mask = torch.cat(masks, dim=1)
         logits = torch.cat([one.reader for one in members], dim=1)
-        reader = aggregate(logits, torch.cat([one.plain for one in members], dim=1), mask).vector
+        reader = aggregate(logits, one_after_the_other([one.plain for one in members]), mask).vector
         reader = or_else(reader, mask.any(-1), self.nobody)
         return in_parts(self.user(reader), self.count)
 
@@ -469,12 +491,14 @@ class Drpn(ClickModel):
         """The interests of each user, for each view."""
         positions = {name: getattr(batch, name) for name in self.reads}
         masks = {name: at != 0 for name, at in positions.items()}
-        members = {
-            name: at_positions({view: rows.of_side(name) for view, rows in encoded.items()}, at)
-            for name, at in positions.items()
-        }
+        head = self.settings.size // self.settings.heads
+        longest = max(head, *(at.shape[1] for at in positions.values()))
+        gathered = not fits_kernels(encoded["semantic"].news, longest)
         return {
-            view: self._view(view).read({name: members[name][view] for name in positions}, masks) for view in encoded
+            view: self._view(view).read(
+                {name: rows.members(name, at, gathered=gathered) for name, at in positions.items()}, masks
+            )
+            for view, rows in encoded.items()
         }
 
     def match(

@@ -46,10 +46,11 @@ def at_positions(encoded: Encoded, positions: Int[Tensor, "..."]) -> Encoded:
 
 def encode_in_steps(model: ClickModel, news: NewsRows, *, step: int | None = None) -> Encoded:
     """All news encoded, so many at a time: as many as stay in a CPU's cache, or keep a GPU busy."""
-    step = step or _STEP[news.rows.device.type]
+    device = next(model.parameters()).device
+    step = step or _STEP[device.type]
     whole: Encoded = None
     for start in range(0, len(news), step):
-        part = model.encode_news(news[start : start + step])
+        part = model.encode_news(news[start : start + step].to(device))
         if whole is None:
             whole = _room_for(part, len(news))
         map_tensors(lambda to, some, start=start: to[start : start + len(some)].copy_(some), whole, part)

@@ -19,7 +19,7 @@ from drpn.models.base import ClickModel
 from drpn.progress import Progress, Silent
 from drpn.recipes.runs import BUNDLE, CURVE_PICTURE, TENSORBOARD, Run, facts_of
 from drpn.recipes.settings import entry
-from drpn.training.devices import check_precision, choose_device, naming_what_to_lower
+from drpn.training.devices import check_precision, choose_device, data_device, naming_what_to_lower
 from drpn.training.loop import CHECKPOINT, Loop, OnPoint, Trained
 from drpn.training.settings import TrainingSettings
 from drpn.training.tensorboard import check_tensorboard, event_files
@@ -45,7 +45,8 @@ def train(
     check_precision(training, device)
     if tensorboard:
         check_tensorboard()
-    clicks = Clicks.of(dataset.impressions("train"), device)
+    place = data_device(training, device, dataset.bytes_to_train)
+    clicks = Clicks.of(dataset.impressions("train"), place)
     if not len(clicks):
         raise TrainingError(f"{folder} has nothing to train on: no impression has a click and a skip")
     run = Run.start(out, facts_of(dataset, model, settings, training), resume=resume)
@@ -56,9 +57,10 @@ def train(
         with naming_what_to_lower("training.batch", training.batch):
             torch.manual_seed(training.seed)
             network = chosen.model(settings, shape_of(dataset)).to(device)
-            tables = Tables.of(dataset, device, reads=network.reads)
+            tables = Tables.of(dataset, place, reads=network.reads)
             sampler = Sampler(clicks, tables, training.batch, training.negatives, training.seed)
-            progress.note(f"{model} with {_count(network):,} parameters on {len(clicks):,} clicks, {device.type}")
+            where = device.type if place == device else f"{device.type}, data in the host's memory"
+            progress.note(f"{model} with {_count(network):,} parameters on {len(clicks):,} clicks, {where}")
             with _observer(out, len(clicks), tensorboard=tensorboard) as on_point:
                 loop = Loop(network, tables, sampler, training, out, progress, on_point)
                 trained = loop.run(lambda one: validation_auc(one, tables, dataset, settings.size), resume=resume)

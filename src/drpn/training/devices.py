@@ -18,6 +18,15 @@ def choose_device(settings: TrainingSettings) -> torch.device:
     return torch.device("cuda")
 
 
+def data_device(settings: TrainingSettings, device: torch.device, size: int) -> torch.device:
+    """Where data of so many bytes lie while a model trains on the device."""
+    if device.type == "cpu" or settings.data == "host":
+        return torch.device("cpu")
+    if settings.data == "auto" and size > torch.cuda.mem_get_info(device)[0] / 2:
+        return torch.device("cpu")
+    return device
+
+
 def check_precision(settings: TrainingSettings, device: torch.device) -> None:
     """bf16 on a CPU ends some machines' processes without a word, and is refused."""
     if settings.precision == "bf16" and device.type == "cpu":

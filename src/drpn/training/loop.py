@@ -89,7 +89,7 @@ class Loop:
         self, step: Stepper, optimiser: torch.optim.Optimizer, progress: Progress, best: dict[str, Tensor]
     ) -> None:
         total, looked = len(self.sampler), 0.0
-        summed = torch.tensor(progress.loss, dtype=torch.float64, device=self.tables.clicked.device)
+        summed = torch.tensor(progress.loss, dtype=torch.float64, device=next(self.model.parameters()).device)
         title = f"pass {progress.epoch + 1} of {self.settings.epochs}"
         with self.reporter.stage(title, len(self.sampler.clicks)) as advance:
             advance(progress.step * self.settings.batch)
@@ -98,10 +98,10 @@ class Loop:
             plan = self.sampler.plan(progress.epoch)
             step.prepare(plan)
             with between_steps() as asked_to_stop:
-                for users, candidates in plan.batches(self.settings.batch, progress.step):
-                    summed += step(users, candidates)
+                for samples in step.batches(plan, progress.step):
+                    summed += step(samples)
                     progress.step += 1
-                    advance(len(users))
+                    advance(len(samples))
                     now, stop = time.monotonic(), asked_to_stop()
                     due = now - saved > self.settings.save_seconds and progress.step < total
                     if due or stop or progress.step == total or now - looked > _LOOK:

@@ -32,6 +32,9 @@ class TrainingSettings:
     """On a GPU, where steps are recorded: compile the model first (a minute); pays when training takes several."""
     record: bool = True
     """On a GPU: record a step once and play it again; off, each step runs as it comes."""
+    data: Literal["auto", "device", "host"] = "auto"
+    """With a GPU, where profiles and impressions lie: in its memory, or in the host's, from where batches are fetched
+    ahead; auto: in its own unless they take more than half of what is free."""
     save_seconds: float = 60.0
     """A checkpoint at least this often, and after every pass."""
 

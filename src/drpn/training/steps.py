@@ -2,10 +2,13 @@
 
 On a CPU each step runs as it comes. On a GPU the step is compiled, recorded once as a CUDA graph and then played again
 and again: its shapes never change (a fixed number of distinct news, sequences never cut), and nothing in it waits for
-the host.
+the host. Where the data are too large for the GPU's memory they stay in the host's: a thread looks the batches up, two
+ahead, and the recorded step begins with what it found.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+from typing import NamedTuple, TypeVar
 
 import torch
 from jaxtyping import Float, Int
@@ -15,14 +18,22 @@ from drpn.batches.batch import Batch, NewsRows, count_distinct, distinct
 from drpn.batches.samples import Plan
 from drpn.batches.tables import Tables
 from drpn.models.base import ClickModel
+from drpn.training.ahead import ahead
 from drpn.training.devices import precision
 from drpn.training.loss import click_loss
 from drpn.training.settings import TrainingSettings
 
 _ROUND = 1024
 """Capacities are multiples of this, so that passes of nearly the same need share one recording."""
+_AHEAD = 2
+"""Batches that wait, looked up, where the data are in the host's memory."""
 _WARM_UP = 3
 """Steps before the recording: compilers and allocators do their first work in them."""
+
+
+Part = TypeVar("Part", NewsRows, Batch)
+Found = tuple[NewsRows, Batch]
+"""The distinct news of a batch, and the batch pointing into them."""
 
 
 @dataclass
@@ -37,10 +48,22 @@ class Stepper:
     def prepare(self, plan: Plan) -> None:
         """Called before each pass with its samples."""
 
-    def __call__(self, users: Int[Tensor, "B"], candidates: Int[Tensor, "B C"]) -> Float[Tensor, ""]:
+    def batches(self, plan: Plan, start: int = 0) -> "Iterator[Samples]":
+        """The samples of each step of a pass, from the `start`-th on."""
+        for users, candidates in plan.batches(self.settings.batch, start):
+            yield Samples(users, candidates)
+
+    def __call__(self, samples: "Samples") -> Float[Tensor, ""]:
         """Change the weights by some samples; gives the loss."""
-        news, local = distinct(self.tables.batch(users, candidates), news=len(self.tables.news))
-        return self.learn(self.loss(self.tables.news[news], local))
+        news, batch = samples.found or self.look_up(samples)
+        device = next(self.model.parameters()).device
+        return self.learn(self.loss(news.to(device), batch.to(device)))
+
+    def look_up(self, samples: "Samples", capacity: int | None = None) -> Found:
+        """What a model is given for some samples; with a capacity nothing waits for a count."""
+        batch = self.tables.batch(samples.users, samples.candidates, cut=capacity is None)
+        news, local = distinct(batch, news=len(self.tables.news), capacity=capacity)
+        return self.tables.news[news], local
 
     def loss(self, news: NewsRows, batch: Batch) -> Float[Tensor, ""]:
         """The loss of a batch whose positions point into the news."""
@@ -56,6 +79,17 @@ class Stepper:
         return loss.detach()
 
 
+class Samples(NamedTuple):
+    """The samples of one step, and what was found for them if somebody looked it up already."""
+
+    users: Int[Tensor, "B"]
+    candidates: Int[Tensor, "B C"]
+    found: Found | None = None
+
+    def __len__(self) -> int:
+        return len(self.users)
+
+
 @dataclass
 class RecordedStepper(Stepper):
     """Plays a recorded step; batches of another size than the usual one run as they come."""
@@ -63,7 +97,7 @@ class RecordedStepper(Stepper):
     capacity: int = 0
     _graph: torch.cuda.CUDAGraph | None = None
     _warm: int = 0
-    _inputs: tuple[Tensor, Tensor] | None = None
+    _inputs: list[Tensor] | None = None
     _output: Tensor | None = None
     _stream: torch.cuda.Stream = field(default_factory=torch.cuda.Stream)
 
@@ -79,16 +113,13 @@ class RecordedStepper(Stepper):
         ]
         needed = -(-int(torch.stack(counts).max()) // _ROUND) * _ROUND
         if needed > self.capacity:
-            self.capacity, self._graph, self._warm = needed, None, 0
+            self.capacity, self._graph, self._warm, self._inputs = needed, None, 0, None
 
-    def __call__(self, users: Int[Tensor, "B"], candidates: Int[Tensor, "B C"]) -> Float[Tensor, ""]:
+    def __call__(self, samples: Samples) -> Float[Tensor, ""]:
         """Change the weights by some samples; gives the loss, which the next call overwrites."""
-        if len(users) != self.settings.batch:
-            return super().__call__(users, candidates)
-        if self._inputs is None:
-            self._inputs = users.clone(), candidates.clone()
-        for kept, given in zip(self._inputs, (users, candidates), strict=True):
-            kept.copy_(given)
+        if len(samples) != self.settings.batch:
+            return super().__call__(samples)
+        self._take(self.given(samples))
         if self._graph is None and self._warm < _WARM_UP:
             self._warm += 1
             return self._in_other_stream()
@@ -99,11 +130,25 @@ class RecordedStepper(Stepper):
         self._graph.replay()
         return self._output
 
+    def given(self, samples: Samples) -> list[Tensor]:
+        """What the recorded step begins with."""
+        return [samples.users, samples.candidates]
+
+    def found(self, given: list[Tensor]) -> Found:
+        """What the model is given, within the recorded step."""
+        users, candidates = given
+        return self.look_up(Samples(users, candidates), self.capacity)
+
+    def _take(self, given: list[Tensor]) -> None:
+        if self._inputs is None:
+            device = next(self.model.parameters()).device
+            self._inputs = [torch.empty(one.shape, dtype=one.dtype, device=device) for one in given]
+        for kept, new in zip(self._inputs, given, strict=True):
+            kept.copy_(new, non_blocking=True)
+
     def _fixed(self) -> Tensor:
         assert self._inputs is not None
-        batch = self.tables.batch(*self._inputs, cut=False)
-        news, local = distinct(batch, news=len(self.tables.news), capacity=self.capacity)
-        return self.learn(self._compiled(self.tables.news[news], local))
+        return self.learn(self._compiled(*self.found(self._inputs)))
 
     def _in_other_stream(self) -> Tensor:
         self._stream.wait_stream(torch.cuda.current_stream())
@@ -121,7 +166,44 @@ class RecordedStepper(Stepper):
         self._graph = graph
 
 
+@dataclass
+class HostStepper(RecordedStepper):
+    """Plays a recorded step on batches that were looked up in the host's memory."""
+
+    def batches(self, plan: Plan, start: int = 0) -> Iterator[Samples]:
+        """The samples of each step with what was found for them, in memory that the GPU can copy from by itself."""
+
+        def looked_up() -> Iterator[Samples]:
+            for users, candidates in plan.batches(self.settings.batch, start):
+                samples = Samples(users, candidates)
+                whole = len(samples) == self.settings.batch
+                news, batch = self.look_up(samples, self.capacity if whole else None)
+                yield samples._replace(found=(_pinned(news), _pinned(batch)))
+
+        return ahead(looked_up(), _AHEAD)
+
+    def given(self, samples: Samples) -> list[Tensor]:
+        """News and batch, all their tensors."""
+        assert samples.found is not None
+        return [tensor for part in samples.found for tensor in _tensors(part)]
+
+    def found(self, given: list[Tensor]) -> Found:
+        """The same, put together again."""
+        news = len(fields(NewsRows))
+        return NewsRows(*given[:news]), Batch(*given[news:])
+
+
 def stepper(model: ClickModel, tables: Tables, optimiser: torch.optim.Optimizer, settings: TrainingSettings) -> Stepper:
-    """The quickest way for the device that the tables are on."""
-    kind = RecordedStepper if tables.clicked.is_cuda and settings.record else Stepper
+    """The quickest way for the device that the model is on, and for where its data are."""
+    if next(model.parameters()).device.type == "cpu" or not settings.record:
+        return Stepper(model, tables, optimiser, settings)
+    kind = RecordedStepper if tables.clicked.is_cuda else HostStepper
     return kind(model, tables, optimiser, settings)
+
+
+def _tensors(part: NewsRows | Batch) -> list[Tensor]:
+    return [getattr(part, field.name) for field in fields(part)]
+
+
+def _pinned(part: Part) -> Part:
+    return type(part)(*(tensor.pin_memory() for tensor in _tensors(part)))

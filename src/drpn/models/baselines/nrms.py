@@ -19,8 +19,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from drpn.batches.batch import Batch, NewsRows
-from drpn.layers.attention import Aggregated, GatedAggregate, MultiHeadAttention, inner_products, or_else
-from drpn.layers.gather import rows
+from drpn.layers.attention import Aggregated, GatedAggregate, MultiHeadAttention, in_place, inner_products, or_else
+from drpn.layers.gather import Placed, rows
 from drpn.layers.news import Dropout, WordVectors
 from drpn.models.base import ClickModel, DataShape
 
@@ -64,7 +64,7 @@ class SequenceEncoder(nn.Module):
         """What each item brings, whatever sequence it stands in."""
         return self.attention.project(items)
 
-    def forward(self, items: Float[Tensor, "B S QKV"], mask: Bool[Tensor, "B S"]) -> Aggregated:
+    def forward(self, items: Float[Tensor, "B S QKV"] | Placed, mask: Bool[Tensor, "B S"]) -> Aggregated:
         """The vector of each sequence, a learned one where it is empty; and how much each item counted."""
         # h_{i,k} = V_k (sum over j of alpha^k_{i,j} e_j) with alpha^k_{i,j} = softmax over j of e_i^T Q_k e_j
         # h_i = [h_{i,1}; ...; h_{i,h}]
@@ -109,7 +109,7 @@ class Nrms(ClickModel):
 
     def read(self, encoded: NrmsRows, batch: Batch) -> Float[Tensor, "B D"]:
         """Section 2.2: u."""
-        user: Aggregated = self.user(rows(encoded.clicked, batch.clicked), batch.clicked_mask)
+        user: Aggregated = self.user(in_place(encoded.clicked, batch.clicked), batch.clicked_mask)
         return user.vector
 
     def match(

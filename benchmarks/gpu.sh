@@ -1,0 +1,33 @@
+#!/bin/sh
+# Everything that is measured on a GPU, in less than eight minutes: benchmarks/gpu.sh [OUT]
+# The tests of the kernels run first, beside the compiling that fills the compiler's cache; nothing is timed then.
+set -u
+here=$(dirname "$0")
+out=${1:-$here/../docs/results/bench}
+python=${PYTHON:-python}
+mkdir -p "$out"
+export PYTHONPATH="$here/../src:$here/../tests:$here:${PYTHONPATH:-}" PYTHONUNBUFFERED=1
+
+said() { echo; echo "== $(date +%T) $*"; }
+
+said "a whole training, nothing compiled before"
+$python "$here/full.py" --out "$out" || exit 1
+said "tests, and compiling for the batch sizes"
+for batch in 128 512 8192; do
+    $python "$here/training.py" --models drpn --batches $batch --seconds 0.1 --out "$out/compiling-$batch" \
+        > "$out/compiling-$batch.log" 2>&1 &
+done
+timeout 240 $python -m pytest -q -p no:cacheprovider -m gpu "$here/../tests/gpu" \
+    "$here/../tests/training/test_learning.py" --durations=5 > "$out/tests-cuda.log" 2>&1
+tail -1 "$out/tests-cuda.log"
+wait
+rm -rf "$out"/compiling-*
+said "ceilings"
+$python "$here/ceilings.py" --out "$out" || exit 1
+said "training"
+$python "$here/training.py" --seconds 4 --out "$out" || exit 1
+said "evaluation"
+$python "$here/evaluation.py" --seconds 3 --shapes mind --out "$out" || exit 1
+said "parts"
+$python "$here/parts.py" --models drpn --out "$out" || exit 1
+said "done"
