@@ -21,7 +21,10 @@ from drpn.bundle.files import inference_device
 from drpn.dataset.folder import Dataset
 from drpn.evaluation.metrics import measure
 from drpn.evaluation.scoring import score_impressions
+from drpn.layers import attention, gather
+from drpn.models import drpn
 from drpn.models.drpn import Drpn
+from drpn.models.encoded import at_positions
 from drpn.progress import Lines, Silent
 from drpn.recipes.noise import measure_noise
 from drpn.recipes.settings import load_settings
@@ -29,6 +32,16 @@ from drpn.recipes.train import train
 from provenance import machine
 
 VARIANTS = ["drpn", "drpn-d", "drpn-g", "drpn-dg", "drpn-n", "drpn-p"]
+
+
+def without_kernels() -> None:
+    """From now on the plain formulations alone, also on a GPU."""
+    for module in (attention, drpn):
+        module.fits_kernels = lambda *_: False
+    gather.segment_sum = gather.plain_segment_sum
+    drpn.View.score_quickly = lambda view, rows, readers, at: (
+        view.match(readers, *at_positions((rows.plain, rows.candidate), at)).score
+    )
 
 
 def one_run(data: Path, model: str, seed: int, sets: list[str], split: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -72,8 +85,12 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--split", default="test", choices=["validation", "test"])
     parser.add_argument("--set", dest="sets", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--plain", action="store_true", help="none of the GPU's kernels, each step as it comes, fp32")
     parser.add_argument("--minutes", type=float, default=1e9, help="start no further run after so many minutes")
     given = parser.parse_args()
+    if given.plain:
+        given.sets += ["training.record=false", "training.precision=fp32"]
+        without_kernels()
     arrays_file = given.out.with_suffix(".npz")
     runs = json.loads(given.out.read_text())["runs"] if given.out.exists() else []
     arrays = dict(np.load(arrays_file)) if arrays_file.exists() else {}

@@ -1,16 +1,19 @@
 """Checkpoints: what they hold, and those that are not taken up."""
 
+import errno
 import json
 import shutil
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from drpn.errors import RunError
-from drpn.training.checkpoint import Progress, load_checkpoint, save_checkpoint
+from drpn.errors import OutputError, RunError
+from drpn.training.checkpoint import Checkpoints, Progress, load_checkpoint
 from drpn.training.loop import CHECKPOINT, CURVE
 from small_training import AS_COMMAND, COMMAND, curve, reached, refused, train_small
 
@@ -26,11 +29,16 @@ def trained_a_little(seed: int) -> tuple[torch.nn.Module, torch.optim.Optimizer]
     return model, optimiser
 
 
+def save(file: Path, *state: Any) -> None:
+    with Checkpoints(file) as checkpoints:
+        checkpoints.save(*state)
+
+
 def test_a_checkpoint_gives_back_everything(tmp_path: Path) -> None:
     model, optimiser = trained_a_little(3)
     progress = Progress(epoch=2, step=7, best_auc=0.6, best_epoch=1, seconds=3.5, loss=4.25)
     best = {"weight": torch.ones(2, 3), "bias": torch.zeros(2)}
-    save_checkpoint(tmp_path / "one.safetensors", model, optimiser, progress, best)
+    save(tmp_path / "one.safetensors", model, optimiser, progress, best)
     drawn = torch.rand(3)
     other, other_optimiser = trained_a_little(1)
     found, found_best = load_checkpoint(tmp_path / "one.safetensors", other, other_optimiser)
@@ -44,12 +52,42 @@ def test_a_checkpoint_gives_back_everything(tmp_path: Path) -> None:
         assert all(torch.equal(restored["state"][index][name], value) for name, value in slots.items())
 
 
+def test_what_is_written_is_the_state_at_the_time_of_saving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "one.safetensors"
+    model, optimiser = trained_a_little(3)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    progress, may_write = Progress(step=7), threading.Event()
+
+    def slowly(*arguments: Any, **more: Any) -> None:
+        assert may_write.wait(10)
+        save_file(*arguments, **more)
+
+    monkeypatch.setattr("drpn.training.checkpoint.save_file", slowly)
+    with Checkpoints(file) as checkpoints:
+        checkpoints.save(model, optimiser, progress, {})
+        assert not file.exists()  # the training goes on meanwhile
+        model(torch.rand(4, 3)).sum().backward()
+        optimiser.step()
+        progress.step = 8
+        may_write.set()
+    found, _ = load_checkpoint(file, *(other := trained_a_little(1)))
+    assert found.step == 7
+    assert all(torch.equal(value, before[name]) for name, value in other[0].state_dict().items())
+
+
+def test_a_checkpoint_that_could_not_be_written_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("drpn.training.checkpoint.save_file", full)
+    with pytest.raises(OutputError, match="the disk is full"), Checkpoints(tmp_path / "one") as checkpoints:
+        checkpoints.save(*trained_a_little(1), Progress(), {})
+
+
 def test_no_byte_of_a_checkpoint_changes_unnoticed(tmp_path: Path) -> None:
     """Of the header, which holds the progress, and of the tensors; and nothing is put back before all is read."""
     file = tmp_path / "one.safetensors"
-    save_checkpoint(
-        file, *trained_a_little(3), Progress(epoch=2, step=7), {"bias": torch.ones(2, dtype=torch.bfloat16)}
-    )
+    save(file, *trained_a_little(3), Progress(epoch=2, step=7), {"bias": torch.ones(2, dtype=torch.bfloat16)})
     whole = file.read_bytes()
     model, optimiser = trained_a_little(1)
     before = {name: value.clone() for name, value in model.state_dict().items()}
@@ -64,7 +102,7 @@ def test_tensors_that_changed_places_are_noticed(tmp_path: Path) -> None:
     """Weight and slot of one shape: the same bytes, under each other's names."""
     file = tmp_path / "one.safetensors"
     model, optimiser = trained_a_little(3)
-    save_checkpoint(file, model, optimiser, Progress(), {})
+    save(file, model, optimiser, Progress(), {})
     with safe_open(file, framework="pt") as stream:
         metadata = stream.metadata()
     tensors = load_file(file)

@@ -40,17 +40,15 @@ class Tables:
         ]
         return cls(news.to(device), *(side.to(device) for side in read))
 
-    def batch(self, users: Int[Tensor, "B"], candidates: Int[Tensor, "B C"], *, cut: bool = True) -> Batch:
+    def batch(self, users: Int[Tensor, "B"], candidates: Int[Tensor, "B C"], *, cut: bool | None = None) -> Batch:
         """The impressions of some users, positions being rows of the dataset.
 
-        Padding beyond the longest sequence is cut, for which a GPU has to be waited for; `cut=False` keeps it.
+        Padding beyond the longest sequence is cut; by default not on a GPU, which would have to be waited for.
         """
         clicked, skipped = self.clicked[users], self.skipped[users]
-        return (
-            Batch(users, _cut(clicked), _cut(skipped), candidates)
-            if cut
-            else Batch(users, clicked, skipped, candidates)
-        )
+        if not clicked.is_cuda if cut is None else cut:
+            clicked, skipped = _cut(clicked), _cut(skipped)
+        return Batch(users, clicked, skipped, candidates)
 
 
 def _cut(sequences: Int[Tensor, "B S"]) -> Int[Tensor, "B S"]:

@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+from concurrent.futures import Future, ThreadPoolExecutor
+from copy import deepcopy
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -32,23 +34,55 @@ class Progress:
     """Sum of the losses of this pass."""
 
 
-def save_checkpoint(
-    file: Path, model: nn.Module, optimiser: torch.optim.Optimizer, progress: Progress, best: dict[str, Tensor]
-) -> None:
-    """Write the file, whole or not at all."""
+class Checkpoints:
+    """Keeps one file up to date; it is written beside the training, from a copy of its state."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._pen = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")
+        self._last: Future[None] | None = None
+
+    def __enter__(self) -> "Checkpoints":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        with self._pen:
+            if kind is None:
+                self.wait()  # otherwise what went wrong first is told, and the file is written all the same
+
+    def save(
+        self, model: nn.Module, optimiser: torch.optim.Optimizer, progress: Progress, best: dict[str, Tensor]
+    ) -> None:
+        """Begin to write the file, whole or not at all, once the one before it is written."""
+        self.wait()
+        self._last = self._pen.submit(_write, self._file, *_copied(model, optimiser, progress, best))
+
+    def wait(self) -> None:
+        """Until the last one is written; what went wrong with it is raised here."""
+        if self._last is not None:
+            last, self._last = self._last, None
+            last.result()
+
+
+def _copied(
+    model: nn.Module, optimiser: torch.optim.Optimizer, progress: Progress, best: dict[str, Tensor]
+) -> tuple[dict[str, Any], dict[str, Tensor]]:
     state = optimiser.state_dict()
     tensors = {f"model/{name}": value for name, value in model.state_dict().items()}
-    tensors |= {f"best/{name}": value for name, value in best.items()}
     for index, slots in state["state"].items():
         tensors |= {f"optimiser/{index}/{name}": torch.as_tensor(value) for name, value in slots.items()}
-    tensors["random/cpu"] = torch.get_rng_state()
+    copies = {name: value.detach().to("cpu", copy=True).contiguous() for name, value in tensors.items()}
+    copies |= {f"best/{name}": value for name, value in best.items()}  # never changed, only replaced
+    copies["random/cpu"] = torch.get_rng_state()
     if torch.cuda.is_available():
-        tensors["random/cuda"] = torch.cuda.get_rng_state()
-    facts = {"format": FORMAT, "progress": asdict(progress), "groups": state["param_groups"]}
-    copies = {name: value.detach().cpu().contiguous().clone() for name, value in tensors.items()}
-    facts["checksum"] = _checksum(facts, copies)
+        copies["random/cuda"] = torch.cuda.get_rng_state()
+    return {"format": FORMAT, "progress": asdict(progress), "groups": deepcopy(state["param_groups"])}, copies
+
+
+def _write(file: Path, facts: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+    facts["checksum"] = _checksum(facts, tensors)
     with whole_file(file) as scratch:
-        save_file(copies, scratch, metadata={"drpn": json.dumps(facts)})
+        save_file(tensors, scratch, metadata={"drpn": json.dumps(facts)})
 
 
 def load_checkpoint(

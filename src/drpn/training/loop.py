@@ -17,7 +17,7 @@ from drpn.errors import TrainingError
 from drpn.models.base import ClickModel
 from drpn.output import whole_file
 from drpn.progress import Progress as Reporter
-from drpn.training.checkpoint import Progress, load_checkpoint, save_checkpoint
+from drpn.training.checkpoint import Checkpoints, Progress, load_checkpoint
 from drpn.training.optimiser import optimiser_of
 from drpn.training.settings import TrainingSettings
 from drpn.training.steps import Stepper, stepper
@@ -68,25 +68,31 @@ class Loop:
         curve = _read_curve(self.folder / CURVE, progress.epoch)
         for point in curve:
             self.on_point(point)
-        while not progress.finished:
-            self._one_pass(step, optimiser, progress, best)
-            auc = validate(self.model)
-            curve.append(self._point(progress, auc))
-            if auc > progress.best_auc:
-                progress.best_auc, progress.best_epoch = auc, progress.epoch
-                best = {name: value.detach().cpu().clone() for name, value in self.model.state_dict().items()}
-            progress.epoch, progress.step, progress.loss = progress.epoch + 1, 0, 0.0
-            stale = progress.epoch - 1 - progress.best_epoch
-            progress.finished = progress.epoch >= self.settings.epochs or stale >= self.settings.patience
-            _write_curve(self.folder / CURVE, curve)
-            save_checkpoint(self.folder / CHECKPOINT, self.model, optimiser, progress, best)
-            self._note(curve[-1])
-            self.on_point(curve[-1])
+        with Checkpoints(self.folder / CHECKPOINT) as checkpoints:
+            while not progress.finished:
+                self._one_pass(step, optimiser, progress, best, checkpoints)
+                auc = validate(self.model)
+                curve.append(self._point(progress, auc))
+                if auc > progress.best_auc:
+                    progress.best_auc, progress.best_epoch = auc, progress.epoch
+                    best = {name: value.detach().cpu().clone() for name, value in self.model.state_dict().items()}
+                progress.epoch, progress.step, progress.loss = progress.epoch + 1, 0, 0.0
+                stale = progress.epoch - 1 - progress.best_epoch
+                progress.finished = progress.epoch >= self.settings.epochs or stale >= self.settings.patience
+                _write_curve(self.folder / CURVE, curve)
+                checkpoints.save(self.model, optimiser, progress, best)
+                self._note(curve[-1])
+                self.on_point(curve[-1])
         self.model.load_state_dict(best)
         return Trained(progress.best_auc, progress.best_epoch, progress.seconds, curve)
 
     def _one_pass(
-        self, step: Stepper, optimiser: torch.optim.Optimizer, progress: Progress, best: dict[str, Tensor]
+        self,
+        step: Stepper,
+        optimiser: torch.optim.Optimizer,
+        progress: Progress,
+        best: dict[str, Tensor],
+        checkpoints: Checkpoints,
     ) -> None:
         total, looked = len(self.sampler), 0.0
         summed = torch.tensor(progress.loss, dtype=torch.float64, device=next(self.model.parameters()).device)
@@ -108,9 +114,10 @@ class Loop:
                         progress.loss, looked = self._finite(summed, progress), now
                     if due or stop:
                         progress.seconds += time.monotonic() - start
-                        save_checkpoint(self.folder / CHECKPOINT, self.model, optimiser, progress, best)
+                        checkpoints.save(self.model, optimiser, progress, best)
                         saved = start = time.monotonic()
                     if stop:
+                        checkpoints.wait()
                         place = f"stopped in pass {progress.epoch + 1} at step {progress.step} of {total}"
                         self.reporter.note(f"{place}; go on with --resume")
                         raise Stopped(place)

@@ -161,7 +161,8 @@ class RecordedStepper(Stepper):
         torch.cuda.synchronize()
         self.optimiser.zero_grad(set_to_none=True)  # gradients live in the graph's own memory
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        # what other threads do meanwhile, such as laying out batches, is theirs alone
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
             self._output = self._fixed()
         self._graph = graph
 

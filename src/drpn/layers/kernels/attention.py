@@ -42,7 +42,7 @@ def _head(
     return q, k, v, raised / tl.sum(raised, 1)[:, None]
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["length"])
 def _attention_forward(
     table, marks, out, length, size: tl.constexpr, head_size: tl.constexpr, row_stride: tl.constexpr,
     scale: tl.constexpr, AT: tl.constexpr, BLOCK_S: tl.constexpr, BLOCK_D: tl.constexpr,
@@ -56,7 +56,7 @@ def _attention_forward(
     tl.store(out + (b * length + s[:, None]) * size + h * head_size + d[None, :], read.to(v.dtype), mask=inside)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["length"])
 def _attention_backward(
     table, marks, grad, out, length, size: tl.constexpr, head_size: tl.constexpr, row_stride: tl.constexpr,
     scale: tl.constexpr, AT: tl.constexpr, out_stride: tl.constexpr, BLOCK_S: tl.constexpr, BLOCK_D: tl.constexpr,

@@ -58,7 +58,7 @@ def _weights(
     return _softmax(intra * scale, rest), _softmax(inter * scale, opposed)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["length", "far_length"])
 def _similarities_forward(
     own, other, positions, others, to_similar, to_contrary, unopposed, similar, contrary,
     length, far_length, D: tl.constexpr, own_stride: tl.constexpr, other_stride: tl.constexpr, scale: tl.constexpr,
@@ -92,7 +92,7 @@ def _similarities_forward(
     tl.store(contrary + b * length + s, unlike, mask=s < length)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["length", "far_length"])
 def _similarities_backward(
     own, other, positions, others, to_similar, to_contrary, unopposed, of_similar, of_contrary,
     of_own, of_other, of_to_similar, of_to_contrary, of_unopposed,

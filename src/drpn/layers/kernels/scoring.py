@@ -8,7 +8,7 @@ import triton.language as tl
 from torch import Tensor
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["width"])
 def _fused_scores(
     candidates, plain, halves, users, interests, out, bias, scores, width,
     plain_stride: tl.constexpr, half_stride: tl.constexpr, count: tl.constexpr, size: tl.constexpr, BLOCK: tl.constexpr,

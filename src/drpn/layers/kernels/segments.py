@@ -13,7 +13,7 @@ _WIDE = 64
 """Columns that one program of the weighted sum reads at a time."""
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["positions", "width"])
 def _segment_sum(
     values, weights, keys, order, sums, positions, width, columns: tl.constexpr, row_stride: tl.constexpr,
     WEIGHTED: tl.constexpr, BLOCK_P: tl.constexpr, BLOCK_D: tl.constexpr,
@@ -74,7 +74,7 @@ def _(values: Tensor, weights: Tensor, keys: Tensor, order: Tensor, count: int) 
     return values.new_empty(count, values.shape[1], dtype=torch.float32)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["length"])
 def _weighted_rows(
     table, positions, weights, out, length, columns: tl.constexpr, row_stride: tl.constexpr,
     BLOCK_S: tl.constexpr, BLOCK_D: tl.constexpr,
@@ -89,7 +89,7 @@ def _weighted_rows(
     tl.store(out + b * columns + d, tl.sum(tile * weight[:, None], 0).to(out.dtype.element_ty), mask=d < columns)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["length"])
 def _products_with_rows(
     table, positions, vectors, out, length, columns: tl.constexpr, row_stride: tl.constexpr,
     BLOCK_S: tl.constexpr, BLOCK_D: tl.constexpr,
