@@ -86,7 +86,9 @@ class Samples(NamedTuple):
     candidates: Int[Tensor, "B C"]
     found: Found | None = None
 
-    def __len__(self) -> int:
+    @property
+    def count(self) -> int:
+        """How many."""
         return len(self.users)
 
 
@@ -117,7 +119,7 @@ class RecordedStepper(Stepper):
 
     def __call__(self, samples: Samples) -> Float[Tensor, ""]:
         """Change the weights by some samples; gives the loss, which the next call overwrites."""
-        if len(samples) != self.settings.batch:
+        if samples.count != self.settings.batch:
             return super().__call__(samples)
         self._take(self.given(samples))
         if self._graph is None and self._warm < _WARM_UP:
@@ -177,7 +179,7 @@ class HostStepper(RecordedStepper):
         def looked_up() -> Iterator[Samples]:
             for users, candidates in plan.batches(self.settings.batch, start):
                 samples = Samples(users, candidates)
-                whole = len(samples) == self.settings.batch
+                whole = samples.count == self.settings.batch
                 news, batch = self.look_up(samples, self.capacity if whole else None)
                 yield samples._replace(found=(_pinned(news), _pinned(batch)))
 
