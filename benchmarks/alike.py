@@ -40,9 +40,9 @@ def main() -> None:
     page = [
         f"# {given.title}",
         "",
-        f"{about['device']}, commit {about['commit']}; page by `benchmarks/alike.py`, commit {commit()}. AUC is the mean "
-        f"over the {split} split; ± is the standard deviation over seeds, intervals draw seeds and users. Validation is "
-        "that of each run's best pass.",
+        f"{about['device']}, commit {about['commit']}; page by `benchmarks/alike.py`, commit {commit()}. AUC is "
+        f"the mean over the {split} split; ± is the standard deviation over seeds, intervals draw seeds and users. "
+        "Validation is that of each run's best pass.",
         "",
         f"| | settings | seeds | best pass | validation AUC | {split} AUC | less {first}'s, 95 % interval |",
         "|---|---|---:|---:|---:|---:|---:|",

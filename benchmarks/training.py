@@ -40,7 +40,7 @@ def stepper(model: ClickModel, tables: Tables, sampler: Sampler, settings: Train
         step.prepare(plan)
         for samples in step.batches(plan):
             step(samples)
-            yield samples.count
+            yield samples.size
 
 
 def measure(

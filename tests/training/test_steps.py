@@ -31,18 +31,17 @@ def same(one: NewsRows | Batch, other: NewsRows | Batch) -> bool:
 def test_batches_from_the_hosts_memory(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of the plain step, with as many news in every batch of the usual size; put together again as they were."""
     monkeypatch.setattr(steps, "_pinned", lambda part: part)  # memory is pinned for a GPU alone
-    monkeypatch.setattr(torch.cuda, "Stream", object)
     settings = TrainingSettings(batch=4, compile=False)
     arguments = (torch.nn.Linear(1, 1), tables, None, settings)
     host, plain = HostStepper(*arguments), Stepper(*arguments)
     plan = Plan(torch.randint(0, USERS, (10,)), torch.randint(1, NEWS, (10, 3)))
     host.prepare(plan)
     taken = list(host.batches(plan, start=1))
-    assert [samples.count for samples in taken] == [4, 2]
+    assert [samples.size for samples in taken] == [4, 2]
     for samples, expected in zip(taken, plain.batches(plan, start=1), strict=True):
         news, batch = host.found(host.given(samples))
         rows, local = plain.look_up(expected)
-        assert len(news) == (host.capacity if samples.count == 4 else len(rows))
+        assert len(news) == (host.capacity if samples.size == 4 else len(rows))
         assert same(news[torch.arange(len(rows))], rows)
         for side in ("clicked", "skipped", "candidates"):
             width = getattr(local, side).shape[1]

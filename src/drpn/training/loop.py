@@ -107,7 +107,7 @@ class Loop:
                 for samples in step.batches(plan, progress.step):
                     summed += step(samples)
                     progress.step += 1
-                    advance(samples.count)
+                    advance(samples.size)
                     now, stop = time.monotonic(), asked_to_stop()
                     due = now - saved > self.settings.save_seconds and progress.step < total
                     if due or stop or progress.step == total or now - looked > _LOOK:

@@ -7,7 +7,7 @@ ahead, and the recorded step begins with what it found.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import NamedTuple, TypeVar
 
 import torch
@@ -87,7 +87,7 @@ class Samples(NamedTuple):
     found: Found | None = None
 
     @property
-    def count(self) -> int:
+    def size(self) -> int:
         """How many."""
         return len(self.users)
 
@@ -101,7 +101,6 @@ class RecordedStepper(Stepper):
     _warm: int = 0
     _inputs: list[Tensor] | None = None
     _output: Tensor | None = None
-    _stream: torch.cuda.Stream = field(default_factory=torch.cuda.Stream)
 
     def __post_init__(self) -> None:
         self._compiled = torch.compile(self.loss, dynamic=False) if self.settings.compile else self.loss
@@ -119,7 +118,7 @@ class RecordedStepper(Stepper):
 
     def __call__(self, samples: Samples) -> Float[Tensor, ""]:
         """Change the weights by some samples; gives the loss, which the next call overwrites."""
-        if samples.count != self.settings.batch:
+        if samples.size != self.settings.batch:
             return super().__call__(samples)
         self._take(self.given(samples))
         if self._graph is None and self._warm < _WARM_UP:
@@ -153,10 +152,11 @@ class RecordedStepper(Stepper):
         return self.learn(self._compiled(*self.found(self._inputs)))
 
     def _in_other_stream(self) -> Tensor:
-        self._stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(self._stream):
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
             loss = self._fixed()
-        torch.cuda.current_stream().wait_stream(self._stream)
+        torch.cuda.current_stream().wait_stream(stream)
         return loss
 
     def _record(self) -> None:
@@ -179,7 +179,7 @@ class HostStepper(RecordedStepper):
         def looked_up() -> Iterator[Samples]:
             for users, candidates in plan.batches(self.settings.batch, start):
                 samples = Samples(users, candidates)
-                whole = samples.count == self.settings.batch
+                whole = samples.size == self.settings.batch
                 news, batch = self.look_up(samples, self.capacity if whole else None)
                 yield samples._replace(found=(_pinned(news), _pinned(batch)))
 
@@ -205,7 +205,7 @@ def stepper(model: ClickModel, tables: Tables, optimiser: torch.optim.Optimizer,
 
 
 def _tensors(part: NewsRows | Batch) -> list[Tensor]:
-    return [getattr(part, field.name) for field in fields(part)]
+    return [getattr(part, one.name) for one in fields(part)]
 
 
 def _pinned(part: Part) -> Part:
