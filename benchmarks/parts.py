@@ -28,7 +28,7 @@ from training import WARM, stepper
 PARTS = {
     "sums of gradients by row": r"segment_sum",
     "self-attention": r"_attention_(forward|backward)",
-    "denoising": r"_denoise",
+    "denoising": r"_similarities",
     "scores of candidates": r"_fused_scores",
     "optimiser": r"[Aa]dam",
     "matrix products": r"gemm|cutlass|nvjet|xmma|cublas|gemv|splitK|sm90_|sm80_",

@@ -152,7 +152,7 @@ class RecordedStepper(Stepper):
         return self.learn(self._compiled(*self.found(self._inputs)))
 
     def _in_other_stream(self) -> Tensor:
-        stream = torch.cuda.Stream()
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             loss = self._fixed()
