@@ -57,7 +57,7 @@ def test_vectors_of_every_kind_of_file(tmp_path: Path, header: str, packed: bool
         ("a.txt", b"sea 1 2\nstorm 1 x\n", r"a\.txt:2: 'storm' is not followed by 2 numbers"),
         ("a.txt", b"sea 1 2\n\xff 1 2\n", r"a\.txt:2: not UTF-8"),
         ("a.gz", b"sea 1 2\n", r"a\.gz is not a whole gzip file"),
-        ("a.gz", gzip.compress(b"sea 1 2\n" * 1000)[:40], r"a\.gz is not a whole gzip file"),
+        ("a.gz", gzip.compress(b"sea 1 2\n" * 1000, mtime=0)[:40], r"a\.gz is not a whole gzip file"),
     ],
 )
 def test_bad_vector_files_are_named(tmp_path: Path, name: str, data: bytes, message: str) -> None:
