@@ -19,6 +19,8 @@ from drpn.training.loop import CURVE, Loop
 from drpn.training.settings import TrainingSettings
 
 SMALL: dict[str, Any] = {"size": 16, "heads": 2, "hidden": 8, "graph_heads": 2}
+OTHERS: dict[str, Any] = {"filters": 6, "attention": 6, "category_size": 5, "user_size": 5}
+"""Settings that make other models than DRPN small."""
 AS_COMMAND: dict[str, Any] = {"epochs": 4, "patience": 4, "batch": 8, "device": "cpu", "save_seconds": 0.0}
 SETS = [f"model.{name}={value}" for name, value in SMALL.items()]
 SETS += [f"training.{name}={value}" for name, value in AS_COMMAND.items()]
@@ -30,15 +32,16 @@ def small(name: str, **settings: Any) -> Any:
     """The settings of a model of the catalogue, small."""
     defaults = CATALOGUE[name].settings
     known = {field.name for field in fields(defaults)}
-    return replace(defaults, **{key: value for key, value in {**SMALL, **settings}.items() if key in known})
+    return replace(defaults, **{key: value for key, value in {**SMALL, **OTHERS, **settings}.items() if key in known})
 
 
-def train_small(data: Path, out: Path, name: str = "drpn", **training: Any) -> Path:
+def train_small(data: Path, out: Path, name: str = "drpn", *, resume: bool = False, **training: Any) -> Path:
     """Train a small model; gives its run folder."""
     from drpn.recipes.train import train
 
-    chosen = {"epochs": 2, "batch": 16, "device": "cpu"} | training
-    return train(data, out, model=name, settings=small(name), training=TrainingSettings(**chosen)).path
+    chosen = {"epochs": 2, "batch": 16, "device": "cpu", **CATALOGUE[name].training} | training
+    settings = TrainingSettings(**chosen)
+    return train(data, out, model=name, settings=small(name), training=settings, resume=resume).path
 
 
 def toy(name: str = "drpn", *, device: torch.device = CPU, **training: Any) -> Callable[[Path], Loop]:
@@ -54,7 +57,7 @@ def toy(name: str = "drpn", *, device: torch.device = CPU, **training: Any) -> C
     tables = Tables(news.to(device), draw(60, 30, 6).to(device), draw(60, 30, 9).to(device))
     first = torch.arange(64) * 3
     columns = (draw(30, 64), draw(60, 64), first, torch.full_like(first, 3), draw(60, 192))
-    settings = TrainingSettings(**({"epochs": 1, "batch": 16} | training))
+    settings = TrainingSettings(**({"epochs": 1, "batch": 16, **CATALOGUE[name].training} | training))
     clicks = Clicks(*(column.to(device) for column in columns))
     torch.manual_seed(0)
     shape = DataShape(news=60, words=50, users=30, categories=4, subcategories=4)

@@ -8,7 +8,9 @@ import pytest
 
 from drpn import config
 from drpn.errors import SettingsError
+from drpn.models.catalogue import CATALOGUE
 from drpn.recipes.settings import load_settings
+from drpn.training.settings import TrainingSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,3 +109,20 @@ CONFIGS = sorted((Path(__file__).parents[1] / "configs").glob("*.toml"))
 @pytest.mark.parametrize("file", CONFIGS, ids=lambda file: file.stem)
 def test_every_shipped_config_is_taken_and_changes_something(file: Path) -> None:
     assert load_settings(file, [], model="drpn") != load_settings(None, [], model="drpn")
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_a_model_may_have_training_defaults_of_its_own(name: str, tmp_path: Path) -> None:
+    """The file and --set come after them, as after any default."""
+    own = dict(CATALOGUE[name].training)
+    assert load_settings(model=name).training == TrainingSettings(**own)
+    file = tmp_path / "a.toml"
+    file.write_text("[training]\nepochs = 3\n")
+    assert load_settings(file, model=name).training == TrainingSettings(**own | {"epochs": 3})
+    chosen = load_settings(file, ["training.loss=softmax"], model=name).training
+    assert chosen == TrainingSettings(**own | {"epochs": 3, "loss": "softmax"})
+
+
+@pytest.mark.parametrize(("name", "loss"), [("nrms", "softmax"), ("nrms-tce", "tce")])
+def test_which_models_are_trained_with_truncated_cross_entropy(name: str, loss: str) -> None:
+    assert load_settings(model=name).training.loss == loss

@@ -17,17 +17,23 @@ T = typing.TypeVar("T")
 
 def load(sections: Mapping[str, Any], *, file: Path | None = None, sets: Iterable[str] = ()) -> dict[str, Any]:
     """One settings object for each section: the given defaults, then the TOML file, then each `section.key=value`."""
+    tables = read(sections, file=file, sets=sets)
+    return {name: build(sections[name], tables[name], section=name) for name in sections}
+
+
+def read(sections: Iterable[str], *, file: Path | None = None, sets: Iterable[str] = ()) -> dict[str, Table]:
+    """What the TOML file, then each `section.key=value`, say of each section; the keys are not checked yet."""
     tables: dict[str, Table] = {name: {} for name in sections}
     if file is not None:
         for name, table in _read_toml(file).items():
-            _known(name, sections, f"{file}: there is no section [{name}]")
+            known(name, tables, f"{file}: there is no section [{name}]")
             if not isinstance(table, dict):
                 raise SettingsError(f"{file}: '{name}' stands outside a section; write it under [section]")
             tables[name] = table
     for assignment in sets:
-        name, key, value = _parse_assignment(assignment, sections)
+        name, key, value = _parse_assignment(assignment, tables)
         tables[name] = tables[name] | {key: value}
-    return {name: build(sections[name], tables[name], section=name) for name in sections}
+    return tables
 
 
 def build(defaults: T, table: Table, *, section: str) -> T:
@@ -36,7 +42,7 @@ def build(defaults: T, table: Table, *, section: str) -> T:
     fields = {field.name: kinds[field.name] for field in dataclasses.fields(defaults)}  # type: ignore[arg-type]
     values = {}
     for key, value in table.items():
-        _known(key, fields, f"there is no setting '{section}.{key}'")
+        known(key, fields, f"there is no setting '{section}.{key}'")
         values[key] = _convert(value, fields[key], f"{section}.{key}")
     try:
         return dataclasses.replace(defaults, **values)  # type: ignore[type-var]
@@ -55,12 +61,12 @@ def _read_toml(file: Path) -> Table:
         raise SettingsError(f"{file} is not valid TOML: {error}") from error
 
 
-def _parse_assignment(assignment: str, sections: Mapping[str, Any]) -> tuple[str, str, Any]:
+def _parse_assignment(assignment: str, sections: Iterable[str]) -> tuple[str, str, Any]:
     path, equals, text = assignment.partition("=")
     name, dot, key = path.strip().partition(".")
     if not (equals and dot and key):
         raise SettingsError(f"--set {assignment}: write it as section.key=value, for example data.history=true")
-    _known(name, sections, f"--set {assignment}: there is no section '{name}'")
+    known(name, sections, f"--set {assignment}: there is no section '{name}'")
     try:
         value = tomllib.loads(f"value = {text.strip()}")["value"]
     except tomllib.TOMLDecodeError:
@@ -68,7 +74,8 @@ def _parse_assignment(assignment: str, sections: Mapping[str, Any]) -> tuple[str
     return name, key, value
 
 
-def _known(name: str, choices: Iterable[str], problem: str) -> None:
+def known(name: str, choices: Iterable[str], problem: str) -> None:
+    """Refuse a name that is not among the choices, with a hint at the nearest."""
     choices = list(choices)
     if name in choices:
         return

@@ -2,4 +2,5 @@
 
 B  impressions in a batch    U  distinct news in a batch    H  clicked history    N  skipped history
 C  candidates                W  words of a title            D  size of a news vector    K  graph neighbours
+A  words of an abstract      E  entities of a title         M  neighbour users
 """

@@ -243,7 +243,7 @@ def test_every_candidate_is_ranked_exactly_once(budget: int) -> None:
     log = random_log()
     places: Counter[int] = Counter()
     users: Counter[int] = Counter()
-    for batch, at in ranking_batches(log, tables(), candidates=budget):
+    for batch, at, _ in ranking_batches(log, tables(), candidates=budget):
         assert at.shape == batch.candidates.shape
         assert batch.candidates.numel() <= budget or len(batch) == 1
         assert torch.equal(at >= 0, batch.candidate_mask)
@@ -261,19 +261,19 @@ def test_every_candidate_is_ranked_exactly_once(budget: int) -> None:
 
 def test_a_long_impression_has_a_batch_of_its_own() -> None:
     log = impressions("1 2", " ".join(map(str, range(3, 23))), "23 24")
-    shapes = [tuple(batch.candidates.shape) for batch, _ in ranking_batches(log, tables(), candidates=8)]
+    shapes = [tuple(batch.candidates.shape) for batch, _, _ in ranking_batches(log, tables(), candidates=8)]
     assert shapes == [(2, 2), (1, 20)]
 
 
 def test_short_impressions_are_not_padded_to_long_ones() -> None:
     log = impressions("1 2 3 4 5", "6", "7 8 9 10 11", "12")
     batches = list(ranking_batches(log, tables(), candidates=10))
-    assert [batch.candidates.tolist() for batch, _ in batches] == [[[6], [12]], [[1, 2, 3, 4, 5], [7, 8, 9, 10, 11]]]
+    assert [batch.candidates.tolist() for batch, _, _ in batches] == [[[6], [12]], [[1, 2, 3, 4, 5], [7, 8, 9, 10, 11]]]
 
 
 def test_ranked_with_the_profile_of_the_user() -> None:
     known = tables([[], [101, 102], [103]], [[], [], [104]])
-    ((batch, _),) = ranking_batches(impressions("1 2", "3 4"), known, candidates=100)
+    ((batch, _, _),) = ranking_batches(impressions("1 2", "3 4"), known, candidates=100)
     assert batch.clicked.tolist() == [[101, 102], [103, 0]]
     assert batch.skipped.tolist() == [[0], [104]]
 

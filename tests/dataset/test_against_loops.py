@@ -1,5 +1,6 @@
 """A dataset folder holds what plain loops over the raw files compute."""
 
+import json
 import math
 import random
 from collections.abc import Callable, Iterator
@@ -45,6 +46,8 @@ WRITTEN = [
     Case("history", raw_logs.read_mind, DataSettings(history=True), written=True),
     Case("consecutive", raw_logs.read_mind, DataSettings(graph="consecutive"), written=True),
     Case("history-consecutive", raw_logs.read_mind, DataSettings(history=True, graph="consecutive"), written=True),
+    Case("more", raw_logs.read_mind, DataSettings(abstracts=5, entities=2, user_neighbours=4), written=True),
+    Case("history-more", raw_logs.read_mind, DataSettings(history=True, user_neighbours=30), written=True),
 ]
 REAL = [
     Case("mind-small-sample", raw_logs.read_mind),
@@ -167,8 +170,57 @@ def test_neighbours_are_the_heaviest(pair: Pair) -> None:
         assert list(stored) == expected, pair.news[row]
 
 
+def test_neighbour_users_have_clicked_the_most_of_the_same_news(pair: Pair) -> None:
+    count, name = pair.case.settings.user_neighbours, "users/neighbours"
+    if not count:
+        assert name not in pair.dataset.arrays
+        return
+    neighbours, graph = pair.dataset.arrays.array(name), raw_logs.user_graph(pair.feedback)
+    assert neighbours.shape == (len(pair.users), count)
+    for row, user in enumerate(pair.users):
+        heaviest = [other for other, _ in raw_logs.heaviest(graph, user, count)]
+        assert names(neighbours[row].tolist(), pair.users) == padded(heaviest, count, "")
+
+
+def test_trained_users_have_a_click_and_a_skip_in_one_impression(pair: Pair) -> None:
+    expected = raw_logs.trained_users(pair.log)
+    assert [user for user, known in zip(pair.users, pair.dataset.trained_users, strict=True) if known] == sorted(
+        expected
+    )
+    everybody = {each.user for each in raw_logs.split(pair.log).train}
+    assert len(expected) < len(everybody) or not pair.case.written, "users without a sample"
+
+
 def test_vocabulary_is_in_the_order_of_frequency(pair: Pair) -> None:
-    assert list(pair.dataset.arrays.strings("words/word"))[2:] == raw_logs.vocabulary(pair.log.news)
+    expected = raw_logs.vocabulary(pair.log.news, abstracts=pair.case.settings.abstracts)
+    assert list(pair.dataset.arrays.strings("words/word"))[2:] == expected
+
+
+def test_words_of_abstracts_are_their_first(pair: Pair) -> None:
+    count, name = pair.case.settings.abstracts, "news/abstract_words"
+    if not count:
+        assert name not in pair.dataset.arrays
+        return
+    array, words = pair.dataset.arrays.array(name), pair.dataset.vocabulary.words
+    expected = [padded(raw_logs.abstract_words(news, count), count, "") for news in pair.log.news]
+    assert [names(rows, words) for rows in array.tolist()] == [[""] * count, *expected]
+    alone = len(words) - 2 - len(raw_logs.vocabulary(pair.log.news))
+    assert pair.dataset.statistics["words_of_abstracts_alone"] == alone > 0
+
+
+def test_entities_of_titles_are_their_first_that_training_showed(pair: Pair) -> None:
+    count, name = pair.case.settings.entities, "news/entities"
+    if not count:
+        assert name not in pair.dataset.arrays
+        return
+    array, ids = pair.dataset.arrays.array(name), list(pair.dataset.arrays.strings("entities/id"))
+    known = raw_logs.title_entities(pair.log)
+    assert ids == ["", *sorted({entity for entities in known.values() for entity in entities})]
+    assert pair.dataset.statistics["entities"] == len(ids) - 1
+    expected = [padded(known[news.id][:count], count, "") for news in pair.log.news]
+    assert [names(rows, ids) for rows in array.tolist()] == [[""] * count, *expected]
+    assert any('"Q40"' in news.entities for news in pair.log.news)
+    assert "Q40" not in ids  # named by a title that came after training
 
 
 def test_words_of_news_are_the_first_of_category_and_title(pair: Pair) -> None:
@@ -274,7 +326,18 @@ def write_two_parts(folder: Path) -> Path:
 
 def _news_line(draw: random.Random, id: str) -> str:
     title = " ".join(draw.choices(WORDS, k=draw.choice([0, 3, 6, 9, 18])))
-    return "\t".join([id, draw.choice(CATEGORIES), draw.choice(CATEGORIES), title, "", "", "[]", "[]"])
+    more = random.Random(id)
+    abstract = " ".join(more.choices([*WORDS, "Sunny", "harbour", "tariff"], k=more.choice([0, 2, 4, 12])))
+    labels = draw.choice(CATEGORIES), draw.choice(CATEGORIES)
+    return "\t".join([id, *labels, title, abstract, "", _entities(more, late=int(id[1:]) > 140), "[]"])
+
+
+def _entities(draw: random.Random, *, late: bool) -> str:
+    """Up to four entities as MIND writes them, one of them perhaps twice; of late news some that no other has."""
+    chosen = [f"Q{draw.randrange(40, 44) if late else draw.randrange(12)}" for _ in range(draw.choice([0, 1, 2, 4]))]
+    empty = draw.choice(["", "[]", " "])
+    rows = [{"Label": 'a " b', "WikidataId": entity} for entity in chosen]
+    return json.dumps(rows) if chosen else empty
 
 
 def _impression_line(draw: random.Random, id: int, users: list[str], days: list[int], news: list[str]) -> str:

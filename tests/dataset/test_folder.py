@@ -11,7 +11,7 @@ import pytest
 from drpn.dataset import feedback as fb
 from drpn.dataset.arrays import Strings
 from drpn.dataset.folder import Dataset
-from drpn.dataset.graph import neighbours
+from drpn.dataset.graph import groups_of_readers, neighbour_users, neighbours
 from drpn.dataset.settings import DataSettings
 from drpn.logs.simulate import SimulationSettings, simulate
 from drpn.recipes.prepare import prepare
@@ -51,6 +51,23 @@ def test_vectors_are_kept_and_their_coverage_is_told(newsroom: Path, tmp_path: P
     assert dataset.arrays.array("words/vector")[2:12, 0].tolist() == list(range(10))
     assert dataset.arrays.array("words/has_vector").sum() == 10
     assert dataset.statistics["words_with_vector"] == pytest.approx(10 / dataset.statistics["words"], abs=1e-4)
+
+
+def test_what_models_ask_for_is_added_and_changes_nothing_else(newsroom: Path, tmp_path: Path) -> None:
+    plain = prepare(newsroom, tmp_path / "plain").arrays.checksums
+    dataset = prepare(newsroom, tmp_path / "more", DataSettings(abstracts=8, user_neighbours=3))
+    more = dataset.arrays.checksums
+    assert more.keys() - plain.keys() == {"news/abstract_words.npy", "users/neighbours.npy"}
+    changed = {name for name in plain if plain[name] != more[name]}
+    assert changed == {f"words/{name}.npy" for name in ("word.offsets", "word.utf8", "seen", "vector", "has_vector")}
+    # words of abstracts alone stand behind those of titles, which keep their rows and vectors
+    before = Dataset.open(tmp_path / "plain")
+    known = len(before.vocabulary)
+    assert dataset.vocabulary.words[:known] == before.vocabulary.words
+    assert len(dataset.vocabulary) > known
+    vectors = dataset.arrays.array("words/vector")
+    assert np.array_equal(vectors[:known], before.arrays.array("words/vector"))
+    assert not vectors[known:].any()
 
 
 def test_category_words_can_be_left_out(newsroom: Path, tmp_path: Path) -> None:
@@ -112,5 +129,6 @@ def test_the_expressions_can_be_put_to_spark(kind: str) -> None:
         feedback,
         fb.profiles(feedback, clicked=True, keep=30),
         neighbours(feedback, kind=kind, keep=5),
+        neighbour_users(groups_of_readers(feedback), range(1, 9), keep=5),
     ):
         assert "SELECT" in ibis.to_sql(expression, dialect="pyspark")

@@ -17,7 +17,7 @@ from drpn.recipes.prepare import prepare
 from writing import MindLine, write_mind
 
 START = datetime(2019, 11, 9)
-SHORT = DataSettings(clicked=2, skipped=3, neighbours=2)
+SHORT = DataSettings(clicked=2, skipped=3, neighbours=2, user_neighbours=2)
 """So short that most random users have more than is kept."""
 NEWS = [f"N{number}\tnews\tlocal\tTitle {number}" for number in range(9)]
 few = settings(
@@ -126,7 +126,9 @@ def test_no_test_click_reaches_the_profiles_or_the_graph(log: list[Shown]) -> No
         for one in log
     ]
     with prepared([one.line() for one in log]) as first, prepared([one.line() for one in flipped]) as second:
-        for name in ("users/clicked", "users/skipped", "news/neighbours", "news/neighbour_weight"):
+        for name in (
+            "users/clicked", "users/skipped", "users/neighbours", "news/neighbours", "news/neighbour_weight"
+        ):  # fmt: skip
             assert first.arrays.checksums[f"{name}.npy"] == second.arrays.checksums[f"{name}.npy"]
         changed = [
             name for name in SPLITS if (first.impressions(name).clicked != second.impressions(name).clicked).all()

@@ -29,7 +29,8 @@ pytestmark = [
 ]
 DTYPES = {"fp32": (torch.float32, 1e-6), "bf16": (torch.bfloat16, 5e-3)}
 NEWS, WORDS = 300, 80
-SMALL = {"size": 36, "hidden": 20, "heads": 6, "head_size": 6, "graph_heads": 2}
+SMALL = {"size": 36, "hidden": 20, "heads": 6, "head_size": 6, "graph_heads": 2, "filters": 16, "attention": 8,
+         "category_size": 6, "user_size": 6}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -173,7 +174,8 @@ def some_news() -> NewsRows:
     rows = torch.arange(NEWS, device="cuda")
     words = torch.randint(0, WORDS, (NEWS, 9), device="cuda")
     neighbours = torch.randint(0, NEWS, (NEWS, 5), device="cuda")
-    return NewsRows(rows, words, neighbours, torch.zeros_like(rows), torch.zeros_like(rows), rows % 3 != 0)
+    labels = torch.randint(0, 2, (2, NEWS), device="cuda")
+    return NewsRows(rows, words, neighbours, *labels, rows % 3 != 0, places=neighbours)
 
 
 def some_batch(users: int = 12) -> Batch:
@@ -182,7 +184,8 @@ def some_batch(users: int = 12) -> Batch:
         lengths = torch.randint(0, width + 1, (users, 1), device="cuda")
         return drawn * (torch.arange(width, device="cuda") < lengths)  # padding stands at the end
 
-    return Batch(torch.arange(users, device="cuda"), positions(7), positions(11), positions(6))
+    around = torch.randint(0, 20, (users, 4), device="cuda")
+    return Batch(torch.arange(users, device="cuda") % 20, positions(7), positions(11), positions(6), around)
 
 
 def build(name: str, shape: DataShape | None = None) -> torch.nn.Module:
@@ -305,3 +308,22 @@ def test_data_in_the_hosts_memory_train_and_validate_a_model(tmp_path: Path) -> 
         assert any("host's memory" in line for line in said.lines) == (place == "host")
         aucs[place] = run.bundle().manifest["metrics"]["validation_auc"]
     assert aucs["host"] == pytest.approx(aucs["device"], abs=0.02)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_recorded_step_drops_more_samples_from_step_to_step(compiled: bool) -> None:
+    """One more of the 16 each time: what was recorded in the fourth step drops seven in the last."""
+    settings = TrainingSettings(
+        batch=16, precision="fp32", rate=1e-3, compile=compiled, loss="tce", tce_rate=0.5, tce_steps=8
+    )
+    expected = losses_of(Stepper, "nrms", settings)
+    found = losses_of(RecordedStepper, "nrms", settings)
+    assert found == pytest.approx(expected, rel=2e-3)
+    assert expected[-1] < losses_of(Stepper, "nrms", replace(settings, loss="softmax"))[-1]
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_every_model_can_be_recorded(name: str) -> None:
+    settings = TrainingSettings(batch=16, precision="fp32", rate=1e-3, compile=False)
+    expected = losses_of(Stepper, name, settings)
+    assert losses_of(RecordedStepper, name, settings) == pytest.approx(expected, rel=5e-3)

@@ -16,9 +16,19 @@ from drpn.models.base import ClickModel, DataShape
 from drpn.models.catalogue import CATALOGUE
 from drpn.models.drpn import ABLATIONS, GraphNetwork
 
-SHAPE = DataShape(news=24, words=30, users=8, categories=4, subcategories=6)
+SHAPE = DataShape(news=24, words=30, users=8, categories=4, subcategories=6, entities=9)
 
-SMALL: dict[str, Any] = {"size": 12, "hidden": 8, "heads": 2, "head_size": 5, "graph_heads": 2}
+SMALL: dict[str, Any] = {
+    "size": 12,
+    "hidden": 8,
+    "heads": 2,
+    "head_size": 5,
+    "graph_heads": 2,
+    "filters": 6,
+    "attention": 6,
+    "category_size": 5,
+    "user_size": 5,
+}
 """Settings that make a network small, of whichever model has them."""
 
 DRPNS = ["drpn", *ABLATIONS]
@@ -59,7 +69,10 @@ def trained(name: str, **settings: Any) -> ClickModel:
 
 
 def newsroom() -> NewsRows:
-    """Every news of the dataset; 2 and 3 without words, 3 and 4 without neighbours, the last five not seen."""
+    """Every news of the dataset; 2 and 3 without words, 3 and 4 without neighbours, the last five not seen.
+
+    2 and 4 have no entity, 3 and 4 no abstract.
+    """
     random = torch.Generator().manual_seed(5)
     words = torch.randint(1, SHAPE.words, (SHAPE.news, 6), generator=random)
     neighbours = torch.randint(1, SHAPE.news, (SHAPE.news, 5), generator=random)
@@ -71,15 +84,24 @@ def newsroom() -> NewsRows:
     subcategory = torch.randint(1, SHAPE.subcategories, (SHAPE.news,), generator=random)
     category[0] = subcategory[0] = 0
     rows = torch.arange(SHAPE.news)
-    return NewsRows(rows, words, neighbours, category, subcategory, seen=rows < SHAPE.news - 5)
+    entities = torch.randint(0, SHAPE.entities, (SHAPE.news, 3), generator=random)
+    abstract = torch.randint(0, SHAPE.words, (SHAPE.news, 7), generator=random)
+    entities[[0, 2, 4]] = abstract[[0, 3, 4]] = 0
+    seen = rows < SHAPE.news - 5
+    return NewsRows(rows, words, neighbours, category, subcategory, seen, entities, abstract, places=neighbours)
 
 
 def impressions() -> Batch:
-    """Users of every kind: many news, one, none of either sort, none at all; positions are rows of the newsroom."""
+    """Users of every kind: many news, one, none of either sort, none at all; positions are rows of the newsroom.
+
+    The last is a user whom training does not know.
+    """
     clicked = [[1, 2, 3, 4, 20], [5], [], [6, 7, 8], [], [9, 22, 5], [10]]
     skipped = [[9, 10, 11, 21], [12, 3, 4], [13, 14, 2], [], [], [15], [16]]
     candidates = [[17, 1, 23], [2, 3, 18, 4], [19, 7], [1, 13], [21, 5, 6], [7, 8, 17, 22], [3, 9]]
-    return Batch(torch.arange(1, len(clicked) + 1), padded(clicked), padded(skipped), padded(candidates))
+    neighbours = [[2, 3, 5], [1], [], [6, 7], [], [4, 1], [3, 2]]
+    users = torch.tensor([1, 2, 3, 4, 5, 6, 0])
+    return Batch(users, *map(padded, (clicked, skipped, candidates, neighbours)))
 
 
 def padded(lists: list[list[int]]) -> Tensor:
@@ -131,7 +153,7 @@ def scattered(positions: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("pad", [longer, shifted, scattered])
-@pytest.mark.parametrize("part", ["clicked", "skipped", "candidates"])
+@pytest.mark.parametrize("part", ["clicked", "skipped", "candidates", "neighbours"])
 @every_model
 def test_padding_never_changes_a_score(name: str, part: str, pad: Callable[[Tensor], Tensor]) -> None:
     model, batch = trained(name), impressions()
@@ -145,6 +167,7 @@ def test_what_stands_in_the_padding_row_of_the_news_is_not_read(name: str) -> No
     model, batch, news = trained(name), impressions(), newsroom()
     filled = NewsRows(*(getattr(news, field.name).clone() for field in fields(news)))
     filled.words[0], filled.neighbours[0], filled.category[0], filled.subcategory[0] = 7, 7, 1, 1
+    filled.entities[0], filled.abstract[0], filled.places[0] = 7, 7, 7
     found, expected = scores(model, batch, filled), scores(model, batch, news)
     same(found[batch.candidate_mask], expected[batch.candidate_mask])
 
@@ -154,7 +177,8 @@ def test_users_do_not_see_each_other(name: str) -> None:
     model, batch = trained(name), impressions()
     together = scores(model, batch)
     for i, mask in enumerate(batch.candidate_mask):
-        lists = (row[row != 0][None] for row in (batch.clicked[i], batch.skipped[i], batch.candidates[i]))
+        parts = (batch.clicked[i], batch.skipped[i], batch.candidates[i], batch.neighbours[i])
+        lists = (row[row != 0][None] for row in parts)
         same(scores(model, Batch(batch.users[[i]], *lists))[0], together[i, mask])
 
 
@@ -163,7 +187,8 @@ def test_all_news_or_only_the_distinct_ones_of_the_batch(name: str) -> None:
     model, news = trained(name), newsroom()
     batch = impressions()
     few = Batch(*(getattr(batch, field.name)[3:6] for field in fields(batch)))
-    rows, pointing = distinct(few, news=SHAPE.news)
+    reach = news.places if "news_neighbours" in model.needs else None
+    rows, pointing = distinct(few, news=SHAPE.news, reach=reach)
     assert len(rows) < len(news)
     same(scores(model, pointing, news[rows]), scores(model, few, news))
 

@@ -21,6 +21,8 @@ class News(NamedTuple):
     category: str
     subcategory: str
     title: str
+    abstract: str = ""
+    entities: str = ""
 
 
 class Impression(NamedTuple):
@@ -84,8 +86,8 @@ def read_mind(folder: Path) -> RawLog:
     news, impressions = {}, []
     for number, part in enumerate(parts):
         for line in _lines(part / "news.tsv"):
-            id, category, subcategory, title = line.split("\t")[:4]
-            news[id] = News(id, category, subcategory, title)
+            id, category, subcategory, title, abstract, _, entities = line.split("\t")[:7]
+            news[id] = News(id, category, subcategory, title, abstract, entities)
         lines = dict.fromkeys(_lines(part / "behaviors.tsv"))  # an exact duplicate counts once
         impressions += [_mind_impression(number, line) for line in lines]
     return RawLog(sorted(news.values()), sorted(impressions), len(parts))
@@ -230,9 +232,24 @@ def consecutive_graph(found: Feedback) -> Graph:
     return graph
 
 
-def heaviest(graph: Graph, news: str, count: int) -> list[tuple[str, int]]:
-    """The heaviest neighbours of a news, ties in the order of their ids."""
-    return sorted(graph.get(news, {}).items(), key=lambda item: (-item[1], item[0]))[:count]
+def heaviest(graph: Graph, one: str, count: int) -> list[tuple[str, int]]:
+    """The heaviest neighbours of a news or user, ties in the order of their ids."""
+    return sorted(graph.get(one, {}).items(), key=lambda item: (-item[1], item[0]))[:count]
+
+
+def user_graph(found: Feedback) -> Graph:
+    """The weight of two users is the number of news that both clicked."""
+    clicked = {user: {event.news for event in sequence(of_user, clicked=True)} for user, of_user in found.items()}
+    graph: Graph = defaultdict(Counter)
+    for one, other in permutations(clicked, 2):
+        if clicked[one] & clicked[other]:
+            graph[one][other] = len(clicked[one] & clicked[other])
+    return graph
+
+
+def trained_users(log: RawLog) -> set[str]:
+    """Whoever has, on the day that trains, an impression with a click and a skip."""
+    return {impression.user for impression in split(log).train if len(set(impression.clicked)) == 2}
 
 
 def title_words(news: News) -> list[str]:
@@ -246,10 +263,24 @@ def all_words(news: News) -> list[str]:
     return [label for label in labels if label] + title_words(news)
 
 
-def vocabulary(catalogue: Iterable[News]) -> list[str]:
-    """All words, most frequent first, ties in alphabetical order."""
+def abstract_words(news: News, count: int) -> list[str]:
+    """The first words and marks of the abstract."""
+    return TOKEN.findall(news.abstract.lower())[:count]
+
+
+def vocabulary(catalogue: Iterable[News], *, abstracts: int = 0) -> list[str]:
+    """All words of titles, then those of abstracts alone; most frequent first, ties in alphabetical order."""
     counts = Counter(word for news in catalogue for word in all_words(news))
-    return sorted(counts, key=lambda word: (-counts[word], word))
+    more = Counter(word for news in catalogue for word in abstract_words(news, abstracts) if word not in counts)
+    return [word for part in (counts, more) for word in sorted(part, key=lambda word: (-part[word], word))]
+
+
+def title_entities(log: RawLog) -> dict[str, list[str]]:
+    """Of each news the entities of its title that a news shown up to the end of training has, each once."""
+    shown = times_shown_and_clicked(log)
+    named = {news.id: re.findall(r'"WikidataId": "(\w+)"', news.entities) for news in log.news}
+    known = {entity for id, entities in named.items() if shown[id][0] for entity in entities}
+    return {id: list(dict.fromkeys(each for each in entities if each in known)) for id, entities in named.items()}
 
 
 def times_shown_and_clicked(log: RawLog) -> dict[str, tuple[int, int]]:

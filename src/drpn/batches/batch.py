@@ -1,6 +1,6 @@
 """What a model is given: some news, and impressions that point into them. Row and position 0 are padding."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -20,12 +20,28 @@ class NewsRows:
     subcategory: Int[Tensor, "U"]
     seen: Bool[Tensor, "U"]
     """Shown in the profile window or while training."""
+    entities: Int[Tensor, "U E"] = None  # type: ignore[assignment]
+    """Entities of their titles; without a column where the dataset has none, as the two below."""
+    abstract: Int[Tensor, "U A"] = None  # type: ignore[assignment]
+    """Words of their abstracts."""
+    places: Int[Tensor, "U K"] = None  # type: ignore[assignment]
+    """Where their graph neighbours stand among the news that come along; 0 where they do not."""
+
+    def __post_init__(self) -> None:
+        _without_columns(self, "entities", "abstract", "places")
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def __getitem__(self, which: Int[Tensor, "V"] | slice) -> "NewsRows":
-        return NewsRows(*(getattr(self, field.name)[which] for field in fields(self)))
+        """Some of them: a stretch, with places among all, or those at some positions, with places among themselves."""
+        some = NewsRows(*(getattr(self, field.name)[which] for field in fields(self)))
+        if isinstance(which, slice) or not some.places.numel():
+            return some
+        among = self.places.new_zeros(len(self))
+        among[which] = torch.arange(len(which), dtype=among.dtype, device=among.device)
+        among[:1] = 0  # padding may stand at many positions
+        return replace(some, places=among[some.places])
 
     def to(self, device: torch.device) -> "NewsRows":
         """The same on another device."""
@@ -37,9 +53,15 @@ class Batch:
     """Impressions; clicked, skipped and candidates are positions into the news that come with them."""
 
     users: Int[Tensor, "B"]
+    """Their rows in the dataset; 0 for users that no training sample has."""
     clicked: Int[Tensor, "B H"]
     skipped: Int[Tensor, "B N"]
     candidates: Int[Tensor, "B C"]
+    neighbours: Int[Tensor, "B M"] = None  # type: ignore[assignment]
+    """Rows of the users who clicked the most of the same news; without a column where the dataset has none."""
+
+    def __post_init__(self) -> None:
+        _without_columns(self, "neighbours")
 
     @property
     def clicked_mask(self) -> Bool[Tensor, "B H"]:
@@ -64,13 +86,16 @@ class Batch:
         return Batch(*(getattr(self, field.name).to(device) for field in fields(self)))
 
 
-def distinct(batch: Batch, *, news: int, capacity: int | None = None) -> tuple[Int[Tensor, "U"], Batch]:
+def distinct(
+    batch: Batch, *, news: int, capacity: int | None = None, reach: Int[Tensor, "news K"] | None = None
+) -> tuple[Int[Tensor, "U"], Batch]:
     """The distinct news of a batch whose positions are rows of the dataset, and the batch pointing into them.
 
     `news` is the number of rows that the dataset has. With a `capacity` there are always so many, padding behind those
-    of the batch: nothing then waits for a count. It must be enough (`count_distinct`).
+    of the batch: nothing then waits for a count. It must be enough (`count_distinct`). `reach` names for each news
+    others that come along where it is a candidate.
     """
-    there = _there(batch, news)
+    there = _there(batch, news, reach)
     local = there.cumsum(0, dtype=torch.int32) - 1
     if capacity is None:
         rows = there.nonzero().squeeze(1)
@@ -79,21 +104,31 @@ def distinct(batch: Batch, *, news: int, capacity: int | None = None) -> tuple[I
         rows = places.new_zeros(capacity + 1, dtype=torch.int64)
         rows = rows.scatter_(0, places.long(), torch.arange(news, device=rows.device))[:capacity]
     clicked, skipped, candidates = (local[part] for part in (batch.clicked, batch.skipped, batch.candidates))
-    return rows, Batch(batch.users, clicked, skipped, candidates)
+    return rows, replace(batch, clicked=clicked, skipped=skipped, candidates=candidates)
 
 
-def count_distinct(batch: Batch, *, news: int) -> Int[Tensor, ""]:
-    """How many distinct news a batch has, padding counted."""
-    return _there(batch, news).sum()
+def count_distinct(batch: Batch, *, news: int, reach: Int[Tensor, "news K"] | None = None) -> Int[Tensor, ""]:
+    """How many distinct news a batch has, padding and what it reaches counted."""
+    return _there(batch, news, reach).sum()
 
 
-def _there(batch: Batch, news: int) -> Bool[Tensor, "news"]:
-    """Which rows of the dataset the batch holds; padding always."""
+def _there(batch: Batch, news: int, reach: Int[Tensor, "news K"] | None) -> Bool[Tensor, "news"]:
+    """Which rows of the dataset the batch holds or reaches; padding always."""
     there = torch.zeros(news, dtype=torch.bool, device=batch.candidates.device)
     there[:1] = True
     for part in (batch.clicked, batch.skipped, batch.candidates):
         there.index_fill_(0, part.flatten().long(), True)
+    if reach is not None and reach.shape[1]:
+        there.index_fill_(0, reach[batch.candidates].flatten().long(), True)
     return there
+
+
+def _without_columns(rows: NewsRows | Batch, *names: str) -> None:
+    """What was not given is there, with no column."""
+    for name in names:
+        if getattr(rows, name) is None:
+            first: Tensor = getattr(rows, fields(rows)[0].name)
+            object.__setattr__(rows, name, first.new_zeros(len(first), 0))
 
 
 Scores = Float[Tensor, "B C"]

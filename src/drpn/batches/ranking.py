@@ -13,6 +13,9 @@ from drpn.batches.batch import Batch
 from drpn.batches.tables import Tables
 from drpn.dataset.folder import Impressions
 
+_WIDER, _FEW = 1.25, 8
+"""How much wider than its shortest impression a rectangle may be, in proportion and in candidates."""
+
 
 class RankingBatch(NamedTuple):
     """Impressions of similar length, and where the scores of each belong among all candidates."""
@@ -20,6 +23,8 @@ class RankingBatch(NamedTuple):
     batch: Batch
     places: Int[Tensor, "B C"]
     """Index into the flat candidates; -1 at padding."""
+    users: Int[Tensor, "B"]
+    """Whose they are: rows of the dataset, also of users whom training does not know."""
 
 
 class Pages(NamedTuple):
@@ -39,7 +44,8 @@ def ranking_batches(impressions: Impressions, tables: Tables, *, candidates: int
     users = torch.from_numpy(np.array(impressions.users)).to(device)
     for which in shown.stretches(np.arange(len(impressions)), candidates):
         rows, places = shown.at(which)
-        yield RankingBatch(tables.batch(users[torch.from_numpy(which).to(device)], rows), places)
+        own = users[torch.from_numpy(which).to(device)]
+        yield RankingBatch(tables.batch(own, rows), places, own)
 
 
 def pages_of_users(
@@ -76,8 +82,9 @@ class _Shown:
         sizes = self.sizes[order]
         start = 0
         while start < len(order):
-            # sizes rise along the order, so the last of a stretch is its widest
-            reach = min(start + 1 + candidates // max(sizes[start], 1), len(order))
+            # sizes rise along the order, so the last of a stretch is its widest; it has little padding in the others
+            alike = int(np.searchsorted(sizes, sizes[start] * _WIDER + _FEW, side="right"))
+            reach = min(start + 1 + candidates // max(sizes[start], 1), alike)
             area = np.arange(1, reach + 1 - start) * sizes[start:reach]
             stop = start + max(int(np.searchsorted(area, candidates, side="right")), 1)
             yield order[start:stop]

@@ -27,10 +27,8 @@ class Clicks:
 
     @classmethod
     def of(cls, impressions: Impressions, device: torch.device) -> "Clicks":
-        """The clicks of impressions that have a skip too; what never came into view is not skipped."""
-        clicked = np.asarray(impressions.clicked)
-        seen = impressions.extras.get("seen")
-        skipped = ~clicked & (True if seen is None else np.asarray(seen) != 0)
+        """The clicks of impressions that have a skip too."""
+        clicked, skipped = np.asarray(impressions.clicked), impressions.skipped
         sizes = np.diff(impressions.offsets)
         impression = np.repeat(np.arange(len(sizes)), sizes)
         skips = np.bincount(impression[skipped], minlength=len(sizes))

@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 import drpn
 from drpn.bundle.card import card
-from drpn.dataset.arrays import ArrayReader, sha256
+from drpn.dataset.arrays import Array, ArrayReader, sha256
 from drpn.dataset.folder import Dataset
 from drpn.dataset.sealed import read_sealed, write_sealed
 from drpn.errors import RunError
@@ -29,21 +30,31 @@ from drpn.output import new_folder, whole_file
 
 FORMAT = 1
 MANIFEST, WEIGHTS, CARD = "manifest.json", "model.safetensors", "README.md"
-_PREFIXES = ("news/", "categories/", "subcategories/", "users/", "words/word")
-_LEFT_OUT = ("news/abstract", "news/title_entities", "news/abstract_entities")
+_PREFIXES = ("news/", "categories/", "subcategories/", "users/", "words/word", "entities/id")
+_LEFT_OUT = ("news/abstract.", "news/title_entities", "news/abstract_entities")
+_OF_NEEDS = {
+    "entities": ("news/entities", "entities/"),
+    "abstracts": ("news/abstract_words",),
+    "user_neighbours": ("users/neighbours",),
+}
+"""What is left out too unless the model needs it."""
 
 
-def shape_of(dataset: Dataset, *, vectors: bool = True) -> DataShape:
+def shape_of(dataset: Dataset) -> DataShape:
     """How many rows the tables of a dataset have."""
+    arrays = dataset.arrays
+    word_vectors, entity_vectors = (
+        np.asarray(arrays.array(name)) if name in arrays else None for name in ("words/vector", "entities/vector")
+    )
     return DataShape(
         news=len(dataset.news_ids),
         words=len(dataset.vocabulary),
         users=len(dataset.user_ids),
-        categories=len(dataset.arrays.strings("categories/name")),
-        subcategories=len(dataset.arrays.strings("subcategories/name")),
-        vectors=np.asarray(dataset.arrays.array("words/vector"))
-        if vectors and "words/vector" in dataset.arrays
-        else None,
+        categories=len(arrays.strings("categories/name")),
+        subcategories=len(arrays.strings("subcategories/name")),
+        vectors=word_vectors,
+        entities=len(arrays.strings("entities/id")) if "entities/id" in arrays else 0,
+        entity_vectors=entity_vectors,
     )
 
 
@@ -55,19 +66,21 @@ def write_bundle(
         weights = {key: value.detach().cpu().contiguous() for key, value in model.state_dict().items()}
         with whole_file(scratch / WEIGHTS) as file:
             save_file(weights, file)
+        unneeded = [name for need, names in _OF_NEEDS.items() if need not in model.needs for name in names]
         for name_of_array in dataset.arrays.checksums:
-            if name_of_array.startswith(_PREFIXES) and not name_of_array.startswith(_LEFT_OUT):
+            if name_of_array.startswith(_PREFIXES) and not name_of_array.startswith((*_LEFT_OUT, *unneeded)):
                 (scratch / name_of_array).parent.mkdir(exist_ok=True)
                 shutil.copyfile(dataset.path / name_of_array, scratch / name_of_array)
-        recent = _recent(dataset)
-        np.save(scratch / "news" / "recent.npy", recent)
-        vectors = dataset.arrays.array("words/vector").shape[1] if "words/vector" in dataset.arrays else None
+        np.save(scratch / "news" / "recent.npy", _recent(dataset))
+        np.save(scratch / "users" / "trained.npy", dataset.trained_users)
+        shape = shape_of(dataset)
         manifest = {
             "format": FORMAT,
             "drpn": drpn.__version__,
             "model": name,
             "settings": dataclasses.asdict(settings),
-            "word_vector_size": vectors,
+            "word_vector_size": _size(shape.vectors),
+            "entity_vector_size": _size(shape.entity_vectors),
             "data": {key: dataset.manifest[key] for key in ("settings", "statistics", "sources")},
             **facts,
         }
@@ -75,6 +88,10 @@ def write_bundle(
         files = sorted(path for path in scratch.rglob("*") if path.is_file() and path.name != ".drpn")
         manifest["files"] = {path.relative_to(scratch).as_posix(): sha256(path) for path in files}
         write_sealed(scratch / MANIFEST, manifest)
+
+
+def _size(vectors: Array | None) -> int | None:
+    return None if vectors is None else vectors.shape[1]
 
 
 def _recent(dataset: Dataset) -> Any:
@@ -110,15 +127,22 @@ class Bundle:
             raise RunError(f"{path} holds a model '{manifest['model']}', which this drpn does not know")
         settings = _settings(path, type(entry.settings), manifest["settings"])
         shape = shape_of(data)
-        if manifest["word_vector_size"]:
-            empty = np.zeros((shape.words, manifest["word_vector_size"]), dtype=np.float32)
-            shape = dataclasses.replace(shape, vectors=empty)
+        # the vectors are among the weights; the model only has to know how large they were
+        shape = dataclasses.replace(
+            shape,
+            vectors=_no_vectors(shape.words, manifest["word_vector_size"]),
+            entity_vectors=_no_vectors(shape.entities, manifest.get("entity_vector_size")),
+        )
         model = entry.model(settings, shape)
         try:
             model.load_state_dict(_read_weights(path / WEIGHTS))
         except RuntimeError as error:
             raise RunError(f"{path / WEIGHTS} does not fit the settings of {path / MANIFEST}; train again") from error
         return cls(path, manifest, model.eval(), settings, data)
+
+
+def _no_vectors(rows: int, size: int | None) -> NDArray[np.float32] | None:
+    return np.zeros((rows, size), dtype=np.float32) if rows and size else None
 
 
 def _settings(path: Path, kind: type, values: dict[str, Any]) -> Any:

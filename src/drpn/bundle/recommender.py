@@ -2,13 +2,14 @@
 
 import difflib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from drpn.batches.batch import Batch, NewsRows, distinct
+from drpn.batches.batch import NewsRows, distinct
 from drpn.batches.tables import Tables
 from drpn.bundle.files import Bundle, inference_device
 from drpn.dataset.words import title_words
@@ -83,12 +84,12 @@ class Recommender:
         device = self._tables.clicked.device
         candidates = torch.tensor([old], dtype=torch.int32, device=device).reshape(1, -1)
         batch = self._tables.batch(torch.tensor([user], device=device), candidates)
-        rows, local = distinct(batch, news=len(self._tables.news))
+        rows, local = distinct(batch, news=len(self._tables.news), reach=self._tables.news.places)
         news = self._tables.news[rows]
         if new:
             news = _joined(news, self.read(new))
             fresh = torch.arange(len(rows), len(news), device=device).reshape(1, -1).to(local.candidates.dtype)
-            local = Batch(local.users, local.clicked, local.skipped, torch.cat([local.candidates, fresh], dim=1))
+            local = replace(local, candidates=torch.cat([local.candidates, fresh], dim=1))
         model = self.bundle.model.to(device)
         scores: list[float] = model.score(model.encode_news(news), local)[0].float().tolist()
         return scores
@@ -104,14 +105,12 @@ class Recommender:
             words.append(vocabulary.encode(text, like.words.shape[1]))
             categories.append(self._category_rows.get(labels[0], 0))
             subcategories.append(self._subcategory_rows.get(labels[1], 0))
-        nothing = like.rows.new_zeros(len(new))
-        return NewsRows(
-            rows=nothing,
+        nothing = NewsRows(*(_zeros_like(getattr(like, field.name), len(new)) for field in fields(like)))
+        return replace(
+            nothing,
             words=torch.from_numpy(np.stack(words)).to(like.words.device),
-            neighbours=like.neighbours.new_zeros(len(new), like.neighbours.shape[1]),
             category=like.category.new_tensor(categories),
             subcategory=like.subcategory.new_tensor(subcategories),
-            seen=nothing.bool(),
         )
 
     def _labels(self, one: NewTitle) -> tuple[tuple[str, str, dict[str, int]], ...]:
@@ -137,7 +136,7 @@ class Recommender:
 
     @cached_property
     def _tables(self) -> Tables:
-        return Tables.of(self.bundle.data, inference_device())
+        return Tables.of(self.bundle.data, inference_device(), needs=self.bundle.model.needs)
 
     @cached_property
     def _user_rows(self) -> dict[str, int]:
@@ -145,11 +144,8 @@ class Recommender:
 
 
 def _joined(first: NewsRows, second: NewsRows) -> NewsRows:
-    return NewsRows(
-        rows=torch.cat([first.rows, second.rows]),
-        words=torch.cat([first.words, second.words]),
-        neighbours=torch.cat([first.neighbours, second.neighbours]),
-        category=torch.cat([first.category, second.category]),
-        subcategory=torch.cat([first.subcategory, second.subcategory]),
-        seen=torch.cat([first.seen, second.seen]),
-    )
+    return NewsRows(*(torch.cat([getattr(one, field.name) for one in (first, second)]) for field in fields(first)))
+
+
+def _zeros_like(table: Tensor, rows: int) -> Tensor:
+    return table.new_zeros(rows, *table.shape[1:])

@@ -1,6 +1,7 @@
 """The tables of a log become a dataset folder."""
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ import pyarrow as pa
 import drpn
 from drpn.dataset import feedback as fb
 from drpn.dataset.arrays import ArrayReader, ArrayWriter, sha256
+from drpn.dataset.entities import ENTITY_FILE
 from drpn.dataset.folder import FORMAT, MANIFEST, SPLITS, Dataset
-from drpn.dataset.graph import neighbours
+from drpn.dataset.graph import groups_of_readers, neighbour_users, neighbours
 from drpn.dataset.impressions import DTYPES, MISSING, SplitWriter, code_texts, stored
 from drpn.dataset.news import write_news
 from drpn.dataset.rows import history_rows, impressions_of, news_rows, shown_rows, user_rows
@@ -21,10 +23,14 @@ from drpn.dataset.settings import DataSettings
 from drpn.dataset.split import Split, split
 from drpn.dataset.statistics import feedback_counts, statistics
 from drpn.dataset.texts import strings
+from drpn.errors import SettingsError
 from drpn.logs.engine import Engine
 from drpn.logs.tables import Logs, blaming
 from drpn.progress import Progress
 from drpn.schema import SHOWN, Column
+
+_USERS_AT_ONCE = 50_000
+"""Users whose neighbours are counted at once, which bounds the memory for it."""
 
 _OF_PROFILES = {"clicked": ("read_seconds", "scroll", "opinion"), "skipped": ("opinion",)}
 """Optional columns that are kept for the news of profiles too."""
@@ -40,7 +46,7 @@ class Builder:
     writer: ArrayWriter
     progress: Progress
 
-    def build(self, *, vectors: Path | None, skip_unknown: bool) -> dict[str, Any]:
+    def build(self, *, vectors: Path | None, entities: Sequence[Path], skip_unknown: bool) -> dict[str, Any]:
         """Write every array; gives the statistics."""
         with blaming(self.logs.places):
             with self.progress.stage("what was shown"):
@@ -62,6 +68,8 @@ class Builder:
                     self._write_profiles(feedback, shown, name, keep, users=user_count)
             with self.progress.stage("graph"):
                 self._write_graph(feedback, news_count)
+                if self.settings.user_neighbours:
+                    self._write_user_graph(feedback, user_count)
             with self.progress.stage("impressions"):
                 splits = SplitWriter(self.engine, impressions, shown, self.logs.extras(), self.writer)
                 for name in SPLITS:
@@ -69,7 +77,14 @@ class Builder:
             with self.progress.stage("words"):
                 times_shown = self._write_counts(shown, cut, news_count)
                 words = write_news(
-                    self.engine, news, times_shown, self.writer, self.settings, vectors=vectors, progress=self.progress
+                    self.engine,
+                    news,
+                    times_shown,
+                    self.writer,
+                    self.settings,
+                    vectors=vectors,
+                    entities=entities,
+                    progress=self.progress,
                 )
         return self._statistics(user_count, news_count, words, counts)
 
@@ -111,6 +126,14 @@ class Builder:
             at = batch["news"].to_numpy(), batch["slot"].to_numpy()
             rows[at] = batch["neighbour"].to_numpy()
             weights[at] = batch["weight"].to_numpy()
+
+    def _write_user_graph(self, feedback: ir.Table, users: int) -> None:
+        keep = self.settings.user_neighbours
+        rows = self.writer.empty("users/neighbours", (users + 1, keep), np.int32)
+        groups = self.engine.keep("groups_of_readers", groups_of_readers(feedback))
+        for start in range(1, users + 1, _USERS_AT_ONCE):
+            for batch in self.engine.rows(neighbour_users(groups, range(start, start + _USERS_AT_ONCE), keep=keep)):
+                rows[batch["user"].to_numpy(), batch["slot"].to_numpy()] = batch["neighbour"].to_numpy()
 
     def _write_counts(self, shown: ir.Table, cut: Split, news: int) -> Any:
         """How often each news was shown and clicked up to the end of training, profile window included."""
@@ -155,15 +178,17 @@ def build(
     settings: DataSettings,
     *,
     vectors: Path | None,
+    entities: Path | None,
     skip_unknown: bool,
     progress: Progress,
 ) -> Dataset:
     """Write the dataset of `logs` into `folder`, which is there and empty."""
+    entity_files = _entity_files(logs, settings, entities)
     writer = ArrayWriter(folder)
     builder = Builder(logs, engine, settings, writer, progress)
-    numbers = builder.build(vectors=vectors, skip_unknown=skip_unknown)
+    numbers = builder.build(vectors=vectors, entities=entity_files, skip_unknown=skip_unknown)
     with progress.stage("checksums"):
-        sources = [*logs.sources, *([vectors] if vectors else [])]
+        sources = [*logs.sources, *([vectors] if vectors else []), *entity_files]
         manifest = {
             "format": FORMAT,
             "drpn": drpn.__version__,
@@ -175,6 +200,19 @@ def build(
         }
         write_sealed(folder / MANIFEST, manifest)
     return Dataset.open(folder, verify=False)
+
+
+def _entity_files(logs: Logs, settings: DataSettings, named: Path | None) -> list[Path]:
+    """The file that was named, or those that lie beside the logs; none where no entities are asked for."""
+    if named is not None:
+        if not settings.entities:
+            raise SettingsError(
+                f"{named} was named for entities, but data.entities is 0; say how many of each title to keep, for "
+                "example --set data.entities=5"
+            )
+        return [named]
+    beside = dict.fromkeys(file.parent / ENTITY_FILE for file in logs.sources) if settings.entities else ()
+    return [file for file in beside if file.is_file()]
 
 
 def _describe(column: Column) -> dict[str, str]:

@@ -2,9 +2,12 @@
 
 news/          id title category subcategory words neighbours neighbour_weight times_shown times_clicked
                and, where the log has them, abstract title_entities abstract_entities published vector
+               and, where they were asked for, abstract_words entities
 words/         word seen, and with a vector file: vector has_vector
+entities/      where they were asked for: id, and with a vector file: vector
 categories/    name                subcategories/ name
 users/         id clicked skipped (oldest first, then padding), and what the log knows of the clicks kept
+               and, where they were asked for, neighbours
 train/ validation/ test/
                id user time offsets candidates clicked, and the optional columns of the log
 names/         the texts behind optional columns that are stored as numbers, such as device
@@ -43,6 +46,20 @@ class Impressions:
     clicked: NDArray[np.bool_]
     extras: Mapping[str, Array]
     """Optional columns of the log: one value for each impression, or for each candidate."""
+
+    @cached_property
+    def skipped(self) -> NDArray[np.bool_]:
+        """Which candidates were shown and not clicked; what never came into view is not skipped."""
+        seen = self.extras.get("seen")
+        unclicked = ~np.asarray(self.clicked)
+        return unclicked if seen is None else unclicked & (np.asarray(seen) != 0)
+
+    @property
+    def samples(self) -> NDArray[np.bool_]:
+        """Which impressions have both a click and a skip: something to learn from."""
+        ends = (np.concatenate([[0], np.cumsum(side)])[self.offsets] for side in (self.clicked, self.skipped))
+        clicks, skips = (np.diff(end) for end in ends)
+        return (clicks > 0) & (skips > 0)
 
     def __len__(self) -> int:
         return len(self.users)
@@ -105,6 +122,19 @@ class Dataset:
     def skipped(self) -> NDArray[np.int32]:
         """(users, l_n): the news each user skipped, oldest first, then padding."""
         return self.arrays.array("users/skipped")
+
+    @cached_property
+    def trained_users(self) -> NDArray[np.bool_]:
+        """(users): whether a training sample has them; where nothing tells, everybody counts as trained."""
+        if "users/trained" in self.arrays:
+            return self.arrays.array("users/trained")
+        known = np.zeros(len(self.user_ids), dtype=np.bool_)
+        if "train/user" in self.arrays:
+            train = self.impressions("train")
+            known[np.asarray(train.users)[train.samples]] = True
+        else:
+            known[1:] = True
+        return known
 
     @cached_property
     def vocabulary(self) -> Vocabulary:

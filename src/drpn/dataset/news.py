@@ -1,5 +1,7 @@
 """What is known of each news by itself: its texts, words, category and vector."""
 
+import itertools
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from drpn.dataset.arrays import Array, ArrayWriter, Strings
+from drpn.dataset.entities import write_entities
 from drpn.dataset.settings import DataSettings
 from drpn.dataset.texts import strings
 from drpn.dataset.titles import vectors_from_titles
@@ -29,9 +32,10 @@ def write_news(
     settings: DataSettings,
     *,
     vectors: Path | None,
+    entities: Iterable[Path],
     progress: Progress,
 ) -> dict[str, Any]:
-    """Write news/, words/, categories/ and subcategories/; gives the statistics of the words."""
+    """Write news/, words/, entities/, categories/ and subcategories/; gives the statistics of the words."""
     ordered = news.order_by("news")
     table = pa.Table.from_batches(list(engine.rows(ordered)), schema=ordered.schema().to_pyarrow())
     for name in _TEXTS:
@@ -43,7 +47,19 @@ def write_news(
         writer.array("news/published", np.concatenate([[np.datetime64("NaT", "us")], published]))
     if "vector" in table.column_names and table["vector"].null_count < len(table):
         writer.array("news/vector", _vectors(table))
-    return _write_words(table["title"].to_pylist(), labels, times_shown, writer, settings, vectors, progress)
+    known = _write_words(table, labels, times_shown, writer, settings, vectors, progress)
+    if settings.entities:
+        ids, texts = table["news_id"].to_pylist(), _texts(table, "title_entities")
+        known |= write_entities(
+            ids, texts, times_shown, writer, keep=settings.entities, files=entities, progress=progress
+        )
+    return known
+
+
+def _texts(table: pa.Table, name: str) -> list[str]:
+    """A text for each news, empty where it has none."""
+    texts = table[name].to_pylist() if name in table.column_names else [None] * len(table)
+    return [text or "" for text in texts]
 
 
 def _write_labels(table: pa.Table, name: str, writer: ArrayWriter) -> list[str | None]:
@@ -73,7 +89,7 @@ def _vectors(table: pa.Table) -> Array:
 
 
 def _write_words(
-    titles: list[str],
+    table: pa.Table,
     labels: list[list[str | None]],
     times_shown: Array,
     writer: ArrayWriter,
@@ -81,16 +97,20 @@ def _write_words(
     vectors: Path | None,
     progress: Progress,
 ) -> dict[str, Any]:
+    titles = table["title"].to_pylist()
     per_news = [
         title_words(title, names if settings.category_words else ())
         for title, *names in zip(titles, *labels, strict=True)
     ]
-    vocabulary = Vocabulary.of(per_news)
-    rows = np.zeros((len(titles) + 1, settings.words), dtype=np.int32)
-    for row, words in enumerate(per_news, start=1):
-        rows[row] = vocabulary.encode(words, settings.words)
+    abstracts = _abstracts(table, settings.abstracts) if settings.abstracts else []
+    vocabulary = Vocabulary.of(per_news, abstracts)
+    rows = vocabulary.encode_all(per_news, settings.words)
     seen = np.zeros(len(vocabulary), dtype=np.bool_)
     seen[rows[times_shown > 0].ravel()] = True
+    if settings.abstracts:
+        of_abstracts = vocabulary.encode_all(abstracts, settings.abstracts)
+        seen[of_abstracts[times_shown > 0].ravel()] = True
+        writer.array("news/abstract_words", of_abstracts)
     seen[: UNKNOWN + 1] = False
     writer.array("news/words", rows)
     writer.array("words/seen", seen)
@@ -99,14 +119,26 @@ def _write_words(
     if untitled:
         progress.note(f"{untitled} news have no title")
     lengths = [len(tokens(title)) for title in titles]
-    known: dict[str, Any] = {"words": len(vocabulary) - UNKNOWN - 1, "mean_title_words": sum(lengths) / len(lengths)}
+    in_titles = len(set(itertools.chain.from_iterable(per_news)))
+    known: dict[str, Any] = {"words": in_titles, "mean_title_words": sum(lengths) / len(lengths)}
+    if settings.abstracts:
+        known["words_of_abstracts_alone"] = len(vocabulary) - UNKNOWN - 1 - in_titles
     if vectors is not None:
         known |= _write_vectors(read_vectors(vectors, vocabulary), rows, writer, progress)
     elif settings.vector_size:
         shown = rows[times_shown > 0]  # what came after training must not shape what training starts from
-        of_titles = vectors_from_titles(shown, words=len(vocabulary), size=settings.vector_size)
+        of_titles = vectors_from_titles(shown, words=in_titles + UNKNOWN + 1, size=settings.vector_size)
+        of_titles = of_titles.padded(len(vocabulary))
         known |= _write_vectors(of_titles, rows, writer, progress)
     return known
+
+
+def _abstracts(table: pa.Table, length: int) -> list[list[str]]:
+    """The first words of each abstract."""
+    abstracts = [tokens(text)[:length] for text in _texts(table, "abstract")]
+    if not any(abstracts):
+        raise LogError(f"data.abstracts is {length}, but no news of these logs has an abstract; leave it at 0")
+    return abstracts
 
 
 def _write_vectors(found: WordVectors, rows: Array, writer: ArrayWriter, progress: Progress) -> dict[str, Any]:

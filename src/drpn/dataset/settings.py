@@ -22,6 +22,15 @@ class DataSettings:
     """Heaviest graph neighbours kept of each news."""
     graph: Literal["co-click", "consecutive"] = "co-click"
     """Which two news are linked: those that one user clicked, or clicked one after the other."""
+    abstracts: int = 0
+    """Words kept of each abstract, for models that read them; 0: none. Words that no title has join the vocabulary,
+    behind those of the titles."""
+    entities: int = 0
+    """Entities kept of each title, for models that read them; 0: none."""
+    user_neighbours: int = 0
+    """Users kept of each user who clicked the most of the same news in the profile window, for models that read them;
+    0: none. Readers of a news that more than 100 users clicked are dealt, in the order of their ids, into even groups
+    of at most 100, and it links the readers of a group alone: all pairs of them would be too many to count."""
     history: bool = False
     """Add the clicks from before the log, where it has them, in front of those of the profile window."""
     profile_days: int | None = None
@@ -36,8 +45,9 @@ class DataSettings:
         for name in ("clicked", "skipped", "words", "neighbours", "train_days"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it takes 1 or more")
-        if self.vector_size < 0:
-            raise ValueError(f"vector_size is {self.vector_size}; it takes 0 or more")
+        for name in ("vector_size", "abstracts", "entities", "user_neighbours"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} is {getattr(self, name)}; it takes 0 or more")
         if self.profile_days is not None and self.profile_days < 1:
             raise ValueError(f"profile_days is {self.profile_days}; it takes 1 or more")
         if not 0 < self.validation < 1:

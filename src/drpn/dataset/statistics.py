@@ -9,6 +9,9 @@ from drpn.dataset.arrays import Array
 from drpn.dataset.folder import Impressions
 from drpn.logs.engine import Engine
 
+_ON_DEMAND = ("words_with_vector", "text_with_vector", "words_of_abstracts_alone", "entities")
+"""Numbers of the words that not every dataset has."""
+
 
 def feedback_counts(engine: Engine, feedback: ir.Table) -> dict[str, int]:
     """How much the profile window holds, without repeats and with them."""
@@ -65,7 +68,7 @@ def statistics(
             name: _rounded(np.isin(np.unique(splits[name].users), splits["train"].users, invert=True).mean())
             for name in ("validation", "test")
         },
-        **{name: words[name] for name in ("words_with_vector", "text_with_vector") if name in words},
+        **{name: words[name] for name in _ON_DEMAND if name in words},
     }
 
 

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from drpn.dataset.words import Vocabulary
 from drpn.errors import LogError
 
+_KIND = "a GloVe or word2vec text file"
+
 
 @dataclass(frozen=True)
 class WordVectors:
@@ -20,13 +22,18 @@ class WordVectors:
     vectors: NDArray[np.float32]  # (words, size)
     found: NDArray[np.bool_]  # (words)
 
+    def padded(self, words: int) -> "WordVectors":
+        """The same for so many words, those behind without a vector."""
+        more = words - len(self.found)
+        return WordVectors(np.pad(self.vectors, [(0, more), (0, 0)]), np.pad(self.found, (0, more)))
+
 
 def read_vectors(file: Path, vocabulary: Vocabulary) -> WordVectors:
     """The file's vectors of the vocabulary's words; of a word that stands twice the first."""
     size = _size(file)
     vectors = np.zeros((len(vocabulary), size), dtype=np.float32)
     found = np.zeros(len(vocabulary), dtype=np.bool_)
-    for number, line in _lines(file):
+    for number, line in text_lines(file, _KIND):
         word, *values = line.rsplit(" ", size)  # from the right: some words of GloVe 840B hold spaces
         row = vocabulary.rows.get(word)
         if row is None or found[row]:
@@ -41,7 +48,7 @@ def read_vectors(file: Path, vocabulary: Vocabulary) -> WordVectors:
 
 def _size(file: Path) -> int:
     """How many numbers a vector has: what a word2vec header says, or what follows the first word."""
-    lines = _lines(file)
+    lines = text_lines(file, _KIND)
     number, first = next(lines, (0, ""))
     fields = first.split(" ")
     if len(fields) == 2 and all(field.isdigit() for field in fields):
@@ -52,13 +59,14 @@ def _size(file: Path) -> int:
     return len(fields) - 1
 
 
-def _lines(file: Path) -> Iterator[tuple[int, str]]:
+def text_lines(file: Path, kind: str) -> Iterator[tuple[int, str]]:
+    """The lines of a text file, plain or gzipped, and their numbers; `kind` is what the user should have named."""
     try:
         with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as stream:
             for number, line in enumerate(stream, start=1):
                 yield number, line.decode("utf-8").rstrip(" \r\n")
     except FileNotFoundError as error:
-        raise LogError(f"{file} is missing; name a GloVe or word2vec text file") from error
+        raise LogError(f"{file} is missing; name {kind}") from error
     except UnicodeDecodeError as error:
         raise LogError(f"{file}:{number}: not UTF-8; name a text file, plain or .gz") from error
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:

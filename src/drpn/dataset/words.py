@@ -31,10 +31,11 @@ class Vocabulary:
     """By row; the first two are the names of padding and of the unknown word."""
 
     @classmethod
-    def of(cls, titles: Iterable[Sequence[str]]) -> "Vocabulary":
-        """Every word of the titles; words of equal count in the order of the alphabet."""
+    def of(cls, titles: Iterable[Sequence[str]], others: Iterable[Sequence[str]] = ()) -> "Vocabulary":
+        """Every word of the titles, then those that other texts alone have; words of equal count by the alphabet."""
         counts = Counter(word for title in titles for word in title)
-        return cls(["", "<unknown>", *sorted(counts, key=lambda word: (-counts[word], word))])
+        more = Counter(word for text in others for word in text if word not in counts)
+        return cls(["", "<unknown>", *_most_frequent_first(counts), *_most_frequent_first(more)])
 
     @cached_property
     def rows(self) -> dict[str, int]:
@@ -48,6 +49,17 @@ class Vocabulary:
         encoded[: len(rows)] = rows
         return encoded
 
+    def encode_all(self, texts: Sequence[Sequence[str]], length: int) -> NDArray[np.int32]:
+        """(texts + 1, length): the same of many texts, behind a row of padding."""
+        encoded = np.zeros((len(texts) + 1, length), dtype=np.int32)
+        for row, words in enumerate(texts, start=1):
+            encoded[row] = self.encode(words, length)
+        return encoded
+
     def __len__(self) -> int:
         """Rows, padding and the unknown word included."""
         return len(self.words)
+
+
+def _most_frequent_first(counts: Counter[str]) -> list[str]:
+    return sorted(counts, key=lambda word: (-counts[word], word))

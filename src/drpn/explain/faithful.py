@@ -128,10 +128,10 @@ def _scores(
     """The score of each candidate from the whole profile, and without the news at a slot of the user's sequence."""
     found = {name: np.zeros(len(impressions.candidates)) for name in ("whole", *slots)}
     with progress.stage("leaving news out", len(impressions)) as advance:
-        for batch, places in ranking_batches(impressions, tables, candidates=CANDIDATES_AT_ONCE):
+        for batch, places, owners in ranking_batches(impressions, tables, candidates=CANDIDATES_AT_ONCE):
             real = places >= 0
             at = places[real].cpu().numpy()
-            who = np.searchsorted(users, batch.users.cpu().numpy())
+            who = np.searchsorted(users, owners.cpu().numpy())
             for name in found:
                 some = batch if name == "whole" else _without(batch, side, torch.from_numpy(slots[name][who]))
                 found[name][at] = model.score(encoded, some)[real].double().cpu().numpy()

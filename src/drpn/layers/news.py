@@ -1,4 +1,4 @@
-"""News as vectors: words of a title, and ids."""
+"""News as vectors: words of a title, and ids; users as vectors: their ids."""
 
 from collections.abc import Sequence
 
@@ -113,3 +113,20 @@ class IdVectors(nn.Module):
     def of_neighbours(self, news: Int[Tensor, "U K"]) -> Float[Tensor, "U K D"]:
         """The vectors of graph neighbours, which training saw, all of them."""
         return rows(self.table.weight, news)
+
+
+class UserVectors(nn.Module):
+    """A vector for each user of the training samples, and one learned vector for everybody else, who is row 0."""
+
+    def __init__(self, users: int, size: int, dropped: float) -> None:
+        super().__init__()
+        self.ids = IdVectors(users, size, dropped)
+
+    def forward(self, users: Int[Tensor, "B"]) -> Float[Tensor, "B D"]:
+        """The vector of each user; in training a share `dropped` of them is given that of everybody else."""
+        vectors: Tensor = self.ids(users, users != 0)
+        return vectors
+
+    def of_neighbours(self, users: Int[Tensor, "B M"]) -> Float[Tensor, "B M D"]:
+        """The vectors of `Batch.neighbours`; here row 0 is padding."""
+        return self.ids.of_neighbours(users)

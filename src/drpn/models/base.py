@@ -29,6 +29,10 @@ class DataShape:
     subcategories: int
     vectors: NDArray[np.float32] | None = None
     """Pre-trained word vectors, one for each word; zeros where there is none."""
+    entities: int = 0
+    """0 where the dataset has no entities."""
+    entity_vectors: NDArray[np.float32] | None = None
+    """Likewise of entities."""
 
 
 class ClickModel(nn.Module, ABC):
@@ -38,6 +42,15 @@ class ClickModel(nn.Module, ABC):
     def reads(self) -> tuple[str, ...]:
         """Which sequences of a profile the model looks at; the others need not be there."""
         return ("clicked", "skipped")
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What of `batches.tables.NEEDS` the dataset must have.
+
+        With "news_neighbours" the graph neighbours of candidates come along with every batch, so that `NewsRows.places`
+        finds them.
+        """
+        return ()
 
     @abstractmethod
     def encode_news(self, news: NewsRows) -> Encoded:

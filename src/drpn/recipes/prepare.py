@@ -23,6 +23,7 @@ def prepare(
     *,
     format: Format = "auto",
     vectors: Path | None = None,
+    entities: Path | None = None,
     skip_unknown_news: bool = False,
     memory: str = "2GB",
     replace: bool = False,
@@ -45,6 +46,7 @@ def prepare(
             folder,
             settings,
             vectors=vectors,
+            entities=entities,
             skip_unknown=skip_unknown_news,
             progress=progress,
         )

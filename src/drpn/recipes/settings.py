@@ -2,10 +2,11 @@
 
 import difflib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+import drpn
 from drpn import config
 from drpn.dataset.settings import DataSettings
 from drpn.errors import SettingsError
@@ -24,8 +25,47 @@ class Settings:
 
 def load_settings(file: Path | None = None, sets: Iterable[str] = (), *, model: str = "drpn") -> Settings:
     """The defaults of the model, then the TOML file, then each `section.key=value`."""
-    defaults = {"data": DataSettings(), "model": entry(model).settings, "training": TrainingSettings()}
+    defaults = {"data": DataSettings(), "model": entry(model).settings, "training": training_defaults(model)}
     return Settings(**config.load(defaults, file=file, sets=sets))
+
+
+def load_settings_of(
+    models: Iterable[str], file: Path | None = None, sets: Iterable[str] = (), *, folder: Path | None = None
+) -> dict[str, Settings]:
+    """For each model its defaults, its own TOML file in `folder` if there is one, then what is said of all.
+
+    Of `file` and `sets`, a setting of the section `model` reaches the models that have it.
+    """
+    own = {model: load_settings(_own_file(folder, model), model=model) for model in models}
+    said = config.read(("data", "model", "training"), file=file, sets=sets)
+    keys = {model: {field.name for field in fields(one.model)} for model, one in own.items()}
+    for key in said["model"]:
+        config.known(key, set().union(*keys.values()), f"none of the models has a setting 'model.{key}'")
+    return {model: _with(one, said, keys[model], model) for model, one in own.items()}
+
+
+def _own_file(folder: Path | None, model: str) -> Path | None:
+    file = folder / f"{model}.toml" if folder else None
+    return file if file and file.is_file() else None
+
+
+def _with(own: Settings, said: dict[str, config.Table], keys: set[str], model: str) -> Settings:
+    said = said | {"model": {key: value for key, value in said["model"].items() if key in keys}}
+    try:
+        return Settings(**{name: config.build(getattr(own, name), table, section=name) for name, table in said.items()})
+    except SettingsError as error:
+        raise SettingsError(f"{model}: {error}") from error
+
+
+def shipped(name: str) -> Path | None:
+    """A file or folder of `configs/`, where this source is a checkout."""
+    path = Path(drpn.__file__).parents[2] / "configs" / name
+    return path if path.exists() else None
+
+
+def training_defaults(model: str) -> TrainingSettings:
+    """How the model of that name is trained unless something else is asked for."""
+    return replace(TrainingSettings(), **entry(model).training)
 
 
 def entry(model: str) -> Entry:

@@ -17,8 +17,9 @@ from drpn.evaluation.metrics import measure
 from drpn.evaluation.scoring import score_on_device
 from drpn.models.base import ClickModel
 from drpn.progress import Progress, Silent
+from drpn.recipes.needs import check_needs
 from drpn.recipes.runs import BUNDLE, CURVE_PICTURE, TENSORBOARD, Run, facts_of
-from drpn.recipes.settings import entry
+from drpn.recipes.settings import entry, training_defaults
 from drpn.training.devices import check_precision, choose_device, data_device, naming_what_to_lower
 from drpn.training.loop import CHECKPOINT, Loop, OnPoint, Trained
 from drpn.training.settings import TrainingSettings
@@ -34,13 +35,15 @@ def train(
     training: TrainingSettings | None = None,
     resume: bool = False,
     tensorboard: bool = False,
+    picture: bool = True,
     progress: Progress | None = None,
 ) -> Run:
     """Train a model of the catalogue on a dataset folder; the run folder gets its curve and its bundle."""
-    progress, training = progress or Silent(), training or TrainingSettings()
+    progress, training = progress or Silent(), training or training_defaults(model)
     chosen = entry(model)
     settings = settings or chosen.settings
     dataset = Dataset.open(folder)
+    check_needs(model, settings, dataset)
     device = choose_device(training)
     check_precision(training, device)
     if tensorboard:
@@ -57,7 +60,7 @@ def train(
         with naming_what_to_lower("training.batch", training.batch):
             torch.manual_seed(training.seed)
             network = chosen.model(settings, shape_of(dataset)).to(device)
-            tables = Tables.of(dataset, place, reads=network.reads)
+            tables = Tables.of(dataset, place, reads=network.reads, needs=network.needs)
             sampler = Sampler(clicks, tables, training.batch, training.negatives, training.seed)
             where = device.type if place == device else f"{device.type}, data in the host's memory"
             progress.note(f"{model} with {_count(network):,} parameters on {len(clicks):,} clicks, {where}")
@@ -68,7 +71,8 @@ def train(
         if not (out / CHECKPOINT).exists():
             run.forget()
         raise
-    _draw_curve(trained, out / CURVE_PICTURE, title=f"{model} on {dataset.path.name}")
+    if picture:
+        _draw_curve(trained, out / CURVE_PICTURE, title=f"{model} on {dataset.path.name}")
     facts = {
         "metrics": {"validation_auc": round(trained.best_auc, 6), "best_epoch": trained.best_epoch + 1},
         "training": dataclasses.asdict(training) | {"clicks": len(clicks), "seconds": round(trained.seconds, 1)},

@@ -18,6 +18,7 @@ from drpn.models.base import ClickModel
 from drpn.output import whole_file
 from drpn.progress import Progress as Reporter
 from drpn.training.checkpoint import Checkpoints, Progress, load_checkpoint
+from drpn.training.loss import dropped_samples
 from drpn.training.optimiser import optimiser_of
 from drpn.training.settings import TrainingSettings
 from drpn.training.steps import Stepper, stepper
@@ -64,7 +65,9 @@ class Loop:
         if resume and (self.folder / CHECKPOINT).exists():
             progress, best = load_checkpoint(self.folder / CHECKPOINT, self.model, optimiser)
             self.reporter.note(f"taken up in pass {progress.epoch + 1} at step {progress.step} of {len(self.sampler)}")
-        step = stepper(self.model, self.tables, optimiser, self.settings)
+        self._note_idle_truncation()
+        done = progress.epoch * len(self.sampler) + progress.step
+        step = stepper(self.model, self.tables, optimiser, self.settings, done)
         curve = _read_curve(self.folder / CURVE, progress.epoch)
         for point in curve:
             self.on_point(point)
@@ -119,9 +122,17 @@ class Loop:
                     if stop:
                         checkpoints.wait()
                         place = f"stopped in pass {progress.epoch + 1} at step {progress.step} of {total}"
-                        self.reporter.note(f"{place}; go on with --resume")
+                        self.reporter.note(place)
                         raise Stopped(place)
             progress.seconds += time.monotonic() - start
+
+    def _note_idle_truncation(self) -> None:
+        steps, chosen = self.settings.epochs * len(self.sampler), self.settings
+        most = dropped_samples(steps - 1, chosen.batch, rate=chosen.tce_rate, steps=chosen.tce_steps)
+        if chosen.loss == "tce" and not most:
+            self.reporter.note(
+                f"tce drops no sample in {steps:,} steps; lower training.tce_steps, which is {chosen.tce_steps}"
+            )
 
     def _finite(self, summed: Tensor, progress: Progress) -> float:
         loss = float(summed)

@@ -20,6 +20,12 @@ class TrainingSettings:
     """lazy-adam moves of the word and id tables only the rows that a batch used: quicker on a CPU, another Adam."""
     negatives: int = 4
     """l_k: skipped news drawn for each click from its own impression."""
+    loss: Literal["softmax", "tce"] = "softmax"
+    """softmax: every sample counts; tce: those that cost the most are left out, as noise (Wang et al., WSDM 2021)."""
+    tce_rate: float = 0.2
+    """epsilon_max: the largest share of a batch that tce leaves out; the default of its authors' code."""
+    tce_steps: int = 30_000
+    """Steps in which that share rises from nothing to `tce_rate`, evenly; the default of its authors' code."""
     patience: int = 2
     """Stop after so many passes without a better validation AUC."""
     seed: int = 0
@@ -39,7 +45,7 @@ class TrainingSettings:
     """A checkpoint at least this often, and after every pass."""
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch", "negatives", "patience"):
+        for name in ("epochs", "batch", "negatives", "patience", "tce_steps"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it takes 1 or more")
         if self.seed < 0:
@@ -48,3 +54,5 @@ class TrainingSettings:
             raise ValueError(f"decay is {self.decay}; it takes 0 or more")
         if not self.rate > 0:
             raise ValueError(f"rate is {self.rate}; it takes a number above 0")
+        if not 0 < self.tce_rate < 1:
+            raise ValueError(f"tce_rate is {self.tce_rate}; it takes a share above 0 and below 1")

@@ -20,7 +20,7 @@ from drpn.batches.tables import Tables
 from drpn.models.base import ClickModel
 from drpn.training.ahead import ahead
 from drpn.training.devices import precision
-from drpn.training.loss import click_loss
+from drpn.training.loss import click_loss, dropped_samples, truncated_loss
 from drpn.training.settings import TrainingSettings
 
 _ROUND = 1024
@@ -44,6 +44,17 @@ class Stepper:
     tables: Tables
     optimiser: torch.optim.Optimizer
     settings: TrainingSettings
+    done: int = 0
+    """Steps that came before, of earlier passes too."""
+
+    def __post_init__(self) -> None:
+        # on the device, in one place: a recorded step reads it there
+        self._dropped = torch.zeros((), dtype=torch.int64, device=self.device)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return next(self.model.parameters()).device
 
     def prepare(self, plan: Plan) -> None:
         """Called before each pass with its samples."""
@@ -55,20 +66,23 @@ class Stepper:
 
     def __call__(self, samples: "Samples") -> Float[Tensor, ""]:
         """Change the weights by some samples; gives the loss."""
+        self._begin(samples.size)
         news, batch = samples.found or self.look_up(samples)
-        device = next(self.model.parameters()).device
-        return self.learn(self.loss(news.to(device), batch.to(device)))
+        return self.learn(self.loss(news.to(self.device), batch.to(self.device)))
 
     def look_up(self, samples: "Samples", capacity: int | None = None) -> Found:
         """What a model is given for some samples; with a capacity nothing waits for a count."""
+        known = self.tables.news
         batch = self.tables.batch(samples.users, samples.candidates, cut=capacity is None)
-        news, local = distinct(batch, news=len(self.tables.news), capacity=capacity)
-        return self.tables.news[news], local
+        news, local = distinct(batch, news=len(known), capacity=capacity, reach=known.places)
+        return known[news], local
 
     def loss(self, news: NewsRows, batch: Batch) -> Float[Tensor, ""]:
         """The loss of a batch whose positions point into the news."""
         with precision(self.settings, batch.users.device):
             scores = self.model.score(self.model.encode_news(news), batch)
+        if self.settings.loss == "tce":
+            return truncated_loss(scores, batch.candidate_mask, self._dropped)
         return click_loss(scores, batch.candidate_mask)
 
     def learn(self, loss: Float[Tensor, ""]) -> Float[Tensor, ""]:
@@ -77,6 +91,13 @@ class Stepper:
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimiser.step()
         return loss.detach()
+
+    def _begin(self, samples: int) -> None:
+        """Count the step, and how many of its samples are dropped."""
+        if self.settings.loss == "tce":
+            rate, steps = self.settings.tce_rate, self.settings.tce_steps
+            self._dropped.fill_(dropped_samples(self.done, samples, rate=rate, steps=steps))
+        self.done += 1
 
 
 class Samples(NamedTuple):
@@ -103,13 +124,14 @@ class RecordedStepper(Stepper):
     _output: Tensor | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self._compiled = torch.compile(self.loss, dynamic=False) if self.settings.compile else self.loss
 
     def prepare(self, plan: Plan) -> None:
         """Find how many distinct news the largest batch of the pass holds; more than were recorded: record anew."""
-        news = len(self.tables.news)
+        known = self.tables.news
         counts = [
-            count_distinct(self.tables.batch(users, candidates, cut=False), news=news)
+            count_distinct(self.tables.batch(users, candidates, cut=False), news=len(known), reach=known.places)
             for users, candidates in plan.batches(self.settings.batch)
         ]
         needed = -(-int(torch.stack(counts).max()) // _ROUND) * _ROUND
@@ -120,6 +142,7 @@ class RecordedStepper(Stepper):
         """Change the weights by some samples; gives the loss, which the next call overwrites."""
         if samples.size != self.settings.batch:
             return super().__call__(samples)
+        self._begin(samples.size)
         self._take(self.given(samples))
         if self._graph is None and self._warm < _WARM_UP:
             self._warm += 1
@@ -142,8 +165,7 @@ class RecordedStepper(Stepper):
 
     def _take(self, given: list[Tensor]) -> None:
         if self._inputs is None:
-            device = next(self.model.parameters()).device
-            self._inputs = [torch.empty(one.shape, dtype=one.dtype, device=device) for one in given]
+            self._inputs = [torch.empty(one.shape, dtype=one.dtype, device=self.device) for one in given]
         for kept, new in zip(self._inputs, given, strict=True):
             kept.copy_(new, non_blocking=True)
 
@@ -196,12 +218,14 @@ class HostStepper(RecordedStepper):
         return NewsRows(*given[:news]), Batch(*given[news:])
 
 
-def stepper(model: ClickModel, tables: Tables, optimiser: torch.optim.Optimizer, settings: TrainingSettings) -> Stepper:
-    """The quickest way for the device that the model is on, and for where its data are."""
+def stepper(
+    model: ClickModel, tables: Tables, optimiser: torch.optim.Optimizer, settings: TrainingSettings, done: int = 0
+) -> Stepper:
+    """The quickest way for the device that the model is on, and for where its data are; `done` steps came before."""
     if next(model.parameters()).device.type == "cpu" or not settings.record:
-        return Stepper(model, tables, optimiser, settings)
+        return Stepper(model, tables, optimiser, settings, done)
     kind = RecordedStepper if tables.clicked.is_cuda else HostStepper
-    return kind(model, tables, optimiser, settings)
+    return kind(model, tables, optimiser, settings, done)
 
 
 def _tensors(part: NewsRows | Batch) -> list[Tensor]:

@@ -1,0 +1,131 @@
+"""DeepFM: a factorisation machine and a deep network that share the vectors of features.
+
+Guo, Tang, Ye, Li and He, "DeepFM: A Factorization-Machine based Neural Network for CTR Prediction", IJCAI 2017. Symbols
+are the paper's; `docs/paper-map.md` lists its formulas with their tests. The features are LibFM's, in eight fields.
+
+    y = y_FM + y_DNN
+    a^(0) = [e_1; ...; e_m],  a^(l+1) = ReLU(W^(l) a^(l) + b^(l)),  y_DNN = W^(H+1) a^(H)
+
+The first layer is the only one that reads fields. W^(0) [user; news] is computed as W_u user + W_n news, one half once
+for each user and the other once for each news: the numbers are those of the plain formulation.
+
+Departs from the paper: neither y nor y_DNN passes through a sigmoid; the loss is that of all models here, a softmax
+over candidates. What is the same for all candidates of a user, and so neither changes their order nor is learnt, is
+left out: of y_FM what LibFM leaves out, and the bias of y_DNN. News and users that training never saw share a learned
+vector.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from drpn.batches.batch import Batch, NewsRows
+from drpn.layers.attention import aligned_linear, along
+from drpn.layers.gather import rows
+from drpn.layers.news import Dropout
+from drpn.models.base import ClickModel, DataShape
+from drpn.models.factorisation import FIELDS, Factors, Features, machine_scores
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeepFmSettings:
+    """DeepFM; the defaults are the paper's."""
+
+    size: int = 10
+    """k: size of the vectors of features."""
+    hidden: int = 400
+    """Size of each layer of the deep network."""
+    layers: int = 3
+    """H: hidden layers of the deep network."""
+    dropout: float = 0.5
+    """After each hidden layer."""
+    id_dropout: float = 0.1
+    """Share of news and of users that are given the "unknown" vector at each step of training."""
+
+    def __post_init__(self) -> None:
+        for name in ("size", "hidden", "layers"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it takes 1 or more")
+        for name in ("dropout", "id_dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it takes a share from 0 to below 1")
+
+
+class DeepFmRows(NamedTuple):
+    """What is known of some news before any user comes in."""
+
+    factors: Factors
+    half: Float[Tensor, "U hidden"]
+    """W_n news: what their fields bring to the first layer."""
+    clicked: Float[Tensor, "U clicked"]
+    """The features that they give to a user who clicked them."""
+
+
+class DeepFmReaders(NamedTuple):
+    """What is known of some users before any candidate comes in."""
+
+    vector: Float[Tensor, "B D"]
+    """The sum of x_i v_i over their features."""
+    half: Float[Tensor, "B hidden"]
+    """W_u user + b: what their fields bring to the first layer."""
+
+
+class DeepNetwork(nn.Module):
+    """y_DNN: hidden layers of ReLU over the fields of a user and of a news."""
+
+    def __init__(self, settings: DeepFmSettings) -> None:
+        super().__init__()
+        width = FIELDS * settings.size
+        # W^(0) = [W_u W_n] and b^(0)
+        self.user = nn.Linear(width, settings.hidden)
+        self.news = nn.Linear(width, settings.hidden, bias=False)
+        self.deeper = nn.ModuleList(nn.Linear(settings.hidden, settings.hidden) for _ in range(settings.layers - 1))
+        self.out = nn.Linear(settings.hidden, 1, bias=False)
+        self.dropout = Dropout(settings.dropout)
+
+    def forward(self, users: Float[Tensor, "B 1 hidden"], news: Float[Tensor, "B C hidden"]) -> Float[Tensor, "B C"]:
+        """The score of each news, of the halves of the first layer."""
+        # a^(1) = ReLU(W^(0) a^(0) + b^(0))
+        hidden = self.dropout(torch.relu(users + news))  # (B C hidden)
+        for layer in self.deeper:
+            # a^(l+1) = ReLU(W^(l) a^(l) + b^(l))
+            hidden = self.dropout(torch.relu(layer(hidden)))
+        # W^(H+1) a^(H)
+        return along(hidden, self.out.weight[0])
+
+
+class DeepFm(ClickModel):
+    """Reads who the user is and what was clicked, as a bag; ignores what was skipped."""
+
+    def __init__(self, settings: DeepFmSettings, shape: DataShape) -> None:
+        super().__init__()
+        self.settings = settings
+        self.features = Features(settings.size, settings.id_dropout, shape)
+        self.deep = DeepNetwork(settings)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Clicked news alone."""
+        return ("clicked",)
+
+    def encode_news(self, news: NewsRows) -> DeepFmRows:
+        """The features of each news, and what they bring to the first layer."""
+        features = self.features.of_news(news)
+        half = aligned_linear(features.fields.flatten(1), self.deep.news.weight)
+        return DeepFmRows(features.factors, half, features.clicked)
+
+    def read(self, encoded: DeepFmRows, batch: Batch) -> DeepFmReaders:
+        """The features of each user, and what they bring to the first layer."""
+        fields = self.features.of_users(encoded.clicked, batch)
+        return DeepFmReaders(fields.sum(1), self.deep.user(fields.flatten(1)))
+
+    def match(
+        self, encoded: DeepFmRows, readers: DeepFmReaders, candidates: Int[Tensor, "B C"]
+    ) -> Float[Tensor, "B C"]:
+        """y_FM + y_DNN."""
+        machine = machine_scores(encoded.factors, readers.vector, candidates)
+        deep: Tensor = self.deep(readers.half.unsqueeze(1), rows(encoded.half, candidates))
+        return machine + deep

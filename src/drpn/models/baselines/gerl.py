@@ -1,0 +1,196 @@
+"""GERL: what a user clicked, and what stands two steps away in the graph of users and news.
+
+Ge, Wu, Wu, Qi and Huang, "Graph Enhanced Representation Learning for News Recommendation", WWW 2020. Parts and symbols
+are named as in the paper: O is one hop, T two hops, t a text, e an id. `docs/paper-map.md` lists them with their tests.
+
+What depends on a news alone is computed once for each news: its vector, its neighbours' ids as one vector, and its
+logits in the two attentions that read it. Its neighbours' vectors, which are those of other news, are read when it is
+scored.
+
+Departs from the paper: the matrix of each self-attention, e_i^T W_k e_j, is a product of two matrices of `head_size`
+columns divided by sqrt(`head_size`), so that a logit is a product of two rows that each word has once.
+
+Departs from the paper: the vectors of user and news ids are as long as a news vector [v_t; v_p], so that the three
+parts of a user meet three parts of a news of the same size.
+
+Departs from the paper: users whom no training sample has share one vector, which is trained by giving it, at every
+step, to a share of the others.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from drpn.batches.batch import Batch, NewsRows
+from drpn.layers.attention import GatedAggregate, MultiHeadAttention, aggregate, inner_products, or_else
+from drpn.layers.gather import rows
+from drpn.layers.news import ID_SPREAD, WORD_SPREAD, Dropout, UserVectors, WordVectors
+from drpn.models.base import ClickModel, DataShape
+from drpn.models.encoded import at_positions
+
+
+@dataclass(frozen=True, kw_only=True)
+class GerlSettings:
+    """GERL; the defaults are the paper's, but for `id_dropout`."""
+
+    size: int = 300
+    """Size of word vectors."""
+    heads: int = 8
+    """Heads of the self-attention over words."""
+    head_size: int = 16
+    """Size of what one head gives; a title vector has `heads` times as much."""
+    topic_size: int = 128
+    """Size of topic vectors; news, user and id vectors have as much as title and topic together."""
+    hidden: int = 128
+    """Size of the queries of the additive attentions."""
+    dropout: float = 0.2
+    """On word vectors and after the self-attention."""
+    id_dropout: float = 0.1
+    """Share of users who, at each training step, are given the vector of unknown users."""
+
+    def __post_init__(self) -> None:
+        for name in ("size", "heads", "head_size", "topic_size", "hidden"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it takes 1 or more")
+        for name in ("dropout", "id_dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it takes a share from 0 to below 1")
+
+
+class NewsEncoder(nn.Module):
+    """Transformer for context understanding: a title and its topic as one vector."""
+
+    def __init__(self, settings: GerlSettings, shape: DataShape) -> None:
+        super().__init__()
+        width = settings.heads * settings.head_size
+        self.words = WordVectors(shape.words, settings.size, shape.vectors)
+        self.dropout = Dropout(settings.dropout)
+        self.attention = MultiHeadAttention(settings.size, settings.heads, head_size=settings.head_size, join=False)
+        self.aggregate = GatedAggregate(width, settings.hidden)
+        self.untitled = nn.Parameter(torch.zeros(width))
+        self.topics = _table(shape.categories, settings.topic_size, WORD_SPREAD)
+
+    def forward(self, words: Int[Tensor, "U W"], topics: Int[Tensor, "U"]) -> Float[Tensor, "U D"]:
+        """v = [v_t; v_p]; a learned vector stands for a title without words, zeros for no topic."""
+        mask = words != 0  # (U W)
+        if self.training:
+            projected = self.attention.project(self.dropout(self.words(words)))  # (U W QKV)
+        else:
+            projected = self.words.projected(words, self.attention.weights())
+        # h_{i,k} = V_k (sum over j of alpha^k_{i,j} e_j) with alpha^k_{i,j} = softmax over j of e_i^T W_k e_j
+        context = self.dropout(self.attention(projected, mask))  # (U W D)
+        # v_t = sum of beta_i h_i with beta_i = softmax over i of q_w^T tanh(U_w h_i + u_w)
+        title = or_else(self.aggregate(context, mask).vector, mask.any(-1), self.untitled)
+        # v_p
+        topic = rows(self.topics.weight, topics)
+        return torch.cat([title, topic.to(title.dtype)], dim=-1)
+
+
+class Attention(nn.Module):
+    """sum of beta_i x_i with beta_i = softmax over i of q^T tanh(W x_i + w); a learned vector where there is none."""
+
+    def __init__(self, size: int, hidden: int) -> None:
+        super().__init__()
+        self.gate = GatedAggregate(size, hidden)
+        self.nothing = nn.Parameter(torch.zeros(size))
+
+    def logits(self, items: Float[Tensor, "... D"]) -> Float[Tensor, "..."]:
+        """q^T tanh(W x_i + w), whatever the other items are."""
+        return self.gate.logits(items)
+
+    def forward(
+        self, items: Float[Tensor, "B S D"], logits: Float[Tensor, "B S"], mask: Bool[Tensor, "B S"]
+    ) -> Float[Tensor, "B D"]:
+        """The vector of each sequence of items."""
+        return or_else(aggregate(logits, items, mask).vector, mask.any(-1), self.nothing)
+
+
+class GerlRows(NamedTuple):
+    """What is known of some news before any user comes in."""
+
+    vector: Float[Tensor, "U D"]
+    """n_t^O, or v_i where the news is one of several."""
+    among_clicked: Float[Tensor, "U"]
+    """Their logits among the news that a user clicked."""
+    among_neighbours: Float[Tensor, "U"]
+    """Their logits among the neighbours of a news."""
+    neighbour_ids: Float[Tensor, "U D"]
+    """n_e^T."""
+    places: Int[Tensor, "U K"]
+    """Where their neighbours stand among the news."""
+
+
+class Gerl(ClickModel):
+    """Reads what was clicked, and the neighbours of users and candidates; ignores what was skipped."""
+
+    def __init__(self, settings: GerlSettings, shape: DataShape) -> None:
+        super().__init__()
+        self.settings = settings
+        size = settings.heads * settings.head_size + settings.topic_size
+        self.news = NewsEncoder(settings, shape)
+        self.users = UserVectors(shape.users, size, settings.id_dropout)
+        self.news_ids = _table(shape.news, size, ID_SPREAD)
+        self.clicked = Attention(size, settings.hidden)
+        self.neighbour_users = Attention(size, settings.hidden)
+        self.neighbour_ids = Attention(size, settings.hidden)
+        self.neighbour_news = Attention(size, settings.hidden)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Clicked news alone."""
+        return ("clicked",)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Both kinds of neighbours."""
+        return ("user_neighbours", "news_neighbours")
+
+    def encode_news(self, news: NewsRows) -> GerlRows:
+        """n_t^O and n_e^T."""
+        vector = self.news(news.words, news.category)
+        # n_e^T: attention over the ids of the news that users of this one clicked too
+        ids = rows(self.news_ids.weight, news.neighbours)  # (U K D)
+        neighbour_ids = self.neighbour_ids(ids, self.neighbour_ids.logits(ids), news.neighbours != 0)
+        return GerlRows(
+            vector,
+            self.clicked.logits(vector),
+            self.neighbour_news.logits(vector),
+            neighbour_ids.to(vector.dtype),
+            news.places,
+        )
+
+    def read(self, encoded: GerlRows, batch: Batch) -> Float[Tensor, "B parts"]:
+        """u = [u_t^O; u_e^O; u_e^T]."""
+        # u_t^O: attention over the news that the user clicked
+        vectors, logits = at_positions((encoded.vector, encoded.among_clicked), batch.clicked)
+        semantic = self.clicked(vectors, logits, batch.clicked_mask)
+        # u_e^O
+        own = self.users(batch.users)
+        # u_e^T: attention over the ids of users who clicked the same news
+        ids = self.users.of_neighbours(batch.neighbours)  # (B M D)
+        others = self.neighbour_users(ids, self.neighbour_users.logits(ids), batch.neighbours != 0)
+        return torch.cat([semantic, own, others], dim=-1)
+
+    def match(
+        self, encoded: GerlRows, readers: Float[Tensor, "B parts"], candidates: Int[Tensor, "B C"]
+    ) -> Float[Tensor, "B C"]:
+        """u^T n with n = [n_t^O; n_t^T; n_e^T]."""
+        semantic, ids = at_positions((encoded.vector, encoded.neighbour_ids), candidates)
+        # n_t^T: attention over the vectors of the news that users of this one clicked too
+        places = encoded.places[candidates].flatten(0, 1)  # (BC K)
+        vectors, logits = at_positions((encoded.vector, encoded.among_neighbours), places)
+        neighbours = self.neighbour_news(vectors, logits, places != 0).unflatten(0, candidates.shape)  # (B C D)
+        news = torch.cat([semantic, neighbours, ids], dim=-1)  # (B C parts)
+        return inner_products(news, readers.unsqueeze(1)).squeeze(-1)
+
+
+def _table(count: int, size: int, spread: float) -> nn.Embedding:
+    """Random vectors; that of padding is zero."""
+    table = nn.Embedding(count, size, padding_idx=0)
+    nn.init.normal_(table.weight, std=spread)
+    with torch.no_grad():
+        table.weight[0] = 0
+    return table

@@ -1,0 +1,156 @@
+"""LSTUR: who the user is, and what they clicked lately, read one after the other.
+
+An, Wu, Wu, Zhang, Liu and Xie, "Neural News Recommendation with Long- and Short-term User Representations", ACL 2019.
+Symbols are the paper's; `docs/paper-map.md` lists its parts with their tests.
+
+What depends on a news alone is computed once for each news: its vector, and what it brings to the gates of the
+recurrent network.
+
+Departs from the paper:
+- a logit of the attention over words is q^T tanh(V c_i + v), as in the official code (microsoft/recommenders);
+  the paper's is tanh(v c_i + v_b), without a hidden layer;
+- the reset gate of the recurrent network acts on U_n h, as in `torch.nn.GRU`; the paper's acts on h;
+- a masked long-term vector is a learned one, which users that training never saw have too; the paper's is zero.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from drpn.batches.batch import Batch, NewsRows
+from drpn.layers.attention import GatedAggregate, inner_products, or_else, side_by_side
+from drpn.layers.convolution import WordConvolution
+from drpn.layers.gather import rows
+from drpn.layers.news import WORD_SPREAD, Dropout, UserVectors, WordVectors
+from drpn.layers.recurrent import Gru
+from drpn.models.base import ClickModel, DataShape
+
+
+@dataclass(frozen=True, kw_only=True)
+class LsturSettings:
+    """LSTUR; the defaults are the paper's, but for `hidden` (the official code) and `category_size` (ours)."""
+
+    size: int = 300
+    """Size of word vectors."""
+    filters: int = 300
+    """Filters of the convolution over words: the size of a title vector."""
+    window: int = 3
+    """Words that a filter reads at once."""
+    hidden: int = 200
+    """Size of the query of the attention over words."""
+    category_size: int = 100
+    """Size of the vector of a category, and of that of a subcategory."""
+    combine: Literal["ini", "con"] = "ini"
+    """The long-term vector is the first state of the recurrent network (ini), or stands beside its last (con)."""
+    masking: float = 0.5
+    """p: share of users whose long-term vector is not given, drawn anew at every step of training."""
+    dropout: float = 0.2
+    """On word vectors, and on what the convolution gives."""
+
+    def __post_init__(self) -> None:
+        for name in ("size", "filters", "window", "hidden", "category_size"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it takes 1 or more")
+        if self.combine not in ("ini", "con"):
+            raise ValueError(f"combine is {self.combine!r}; it takes 'ini' or 'con'")
+        for name in ("masking", "dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it takes a share from 0 to below 1")
+
+
+class CategoryVectors(nn.Module):
+    """Topic encoder: a vector for each category."""
+
+    def __init__(self, categories: int, size: int) -> None:
+        super().__init__()
+        self.table = nn.Embedding(categories, size, padding_idx=0)
+        nn.init.normal_(self.table.weight, std=WORD_SPREAD)
+        with torch.no_grad():
+            self.table.weight[0] = 0
+
+    def forward(self, categories: Int[Tensor, "U"]) -> Float[Tensor, "U D"]:
+        """The vector of each category; zeros where there is none."""
+        return rows(self.table.weight, categories) * (categories != 0).unsqueeze(-1)
+
+
+class Title(nn.Module):
+    """Title encoder: words, their neighbourhood, attention."""
+
+    def __init__(self, settings: LsturSettings, shape: DataShape) -> None:
+        super().__init__()
+        self.words = WordVectors(shape.words, settings.size, shape.vectors)
+        self.convolution = WordConvolution(settings.size, settings.filters, settings.window)
+        self.attention = GatedAggregate(settings.filters, settings.hidden)
+        self.dropout = Dropout(settings.dropout)
+        self.untitled = nn.Parameter(torch.zeros(settings.filters))
+
+    def forward(self, words: Int[Tensor, "U W"]) -> Float[Tensor, "U F"]:
+        """The vector of each title; a learned one where there is no word."""
+        mask = words != 0  # (U W)
+        # c_i = ReLU(C w_[i-M:i+M] + b)
+        context = self.dropout(self.convolution(self.dropout(self.words(words)), mask))  # (U W F)
+        # e_t = sum of alpha_i c_i with alpha_i = softmax over i of q^T tanh(V c_i + v)
+        return or_else(self.attention(context, mask).vector, mask.any(-1), self.untitled)
+
+
+class LsturRows(NamedTuple):
+    """What is known of some news before any user comes in."""
+
+    vector: Float[Tensor, "U D"]
+    clicked: Float[Tensor, "U RZN"]
+    """What they bring to the gates of the recurrent network."""
+
+
+class Lstur(ClickModel):
+    """Reads what was clicked in its order, from the vector of the user on; ignores what was skipped."""
+
+    def __init__(self, settings: LsturSettings, shape: DataShape) -> None:
+        super().__init__()
+        self.settings = settings
+        self.title = Title(settings, shape)
+        self.category = CategoryVectors(shape.categories, settings.category_size)
+        self.subcategory = CategoryVectors(shape.subcategories, settings.category_size)
+        width = settings.filters + 2 * settings.category_size
+        # u is as wide as a news vector: as a state, or as two parts of it
+        long = width if settings.combine == "ini" else width // 2
+        short = width if settings.combine == "ini" else width - long
+        self.users = UserVectors(shape.users, long, settings.masking)
+        self.recent = Gru(width, short)
+        if settings.combine == "con":
+            self.nothing = nn.Parameter(torch.zeros(short))
+
+    def encode_news(self, news: NewsRows) -> LsturRows:
+        """News encoder: e = [e_t; e_v; e_sv]; and its products in the gates."""
+        parts = self.title(news.words), self.category(news.category), self.subcategory(news.subcategory)
+        vector = torch.cat(parts, dim=-1)  # (U D)
+        return LsturRows(vector, side_by_side(vector, self.recent.weights()))
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Clicked news alone."""
+        return ("clicked",)
+
+    def read(self, encoded: LsturRows, batch: Batch) -> Float[Tensor, "B D"]:
+        """User encoder: u."""
+        return self.combined(self.users(batch.users), rows(encoded.clicked, batch.clicked), batch.clicked_mask)
+
+    def combined(
+        self, long: Float[Tensor, "B L"], clicked: Float[Tensor, "B H RZN"], mask: Bool[Tensor, "B H"]
+    ) -> Float[Tensor, "B D"]:
+        """Both interests as one vector; who clicked nothing has the long-term one alone, or beside a learned one."""
+        if self.settings.combine == "ini":
+            # u = h_k with h_0 = u_l and h_t = GRU(h_{t-1}, e_t)
+            state: Tensor = self.recent(clicked, mask, long)
+            return state
+        # u = [u_s; u_l] with u_s = h_k and h_0 = 0
+        short = or_else(self.recent(clicked, mask), mask.any(-1), self.nothing)
+        return torch.cat([short, long], dim=-1)
+
+    def match(
+        self, encoded: LsturRows, readers: Float[Tensor, "B D"], candidates: Int[Tensor, "B C"]
+    ) -> Float[Tensor, "B C"]:
+        """u^T e."""
+        return inner_products(rows(encoded.vector, candidates), readers.unsqueeze(1)).squeeze(-1)

@@ -1,0 +1,157 @@
+"""NAML: a news seen from several sides, its title, its category and its subcategory, each counting as it deserves.
+
+Wu, Wu, An, Huang, Huang and Xie, "Neural News Recommendation with Attentive Multi-View Learning", IJCAI 2019. Section
+numbers and symbols are the paper's; `docs/paper-map.md` lists them with their tests.
+
+What depends on a news alone is computed once for each news: its vector, and how much it matters among clicked news,
+which is the same whoever clicked it.
+
+Departs from the paper: the view of the body is there only when asked for (`abstract`), and then reads the abstract.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from drpn.batches.batch import Batch, NewsRows
+from drpn.layers.attention import Aggregated, GatedAggregate, aggregate, aligned_linear, inner_products, or_else
+from drpn.layers.convolution import WordConvolution
+from drpn.layers.gather import rows
+from drpn.layers.news import WORD_SPREAD, Dropout, WordVectors
+from drpn.models.base import ClickModel, DataShape
+from drpn.models.encoded import at_positions
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamlSettings:
+    """NAML; the defaults are the paper's."""
+
+    size: int = 300
+    """Size of word vectors."""
+    filters: int = 400
+    """N_f: filters over words; also the size of every view, of news and of user vectors."""
+    window: int = 3
+    """2K + 1: words that a filter reads at once."""
+    category_size: int = 100
+    """Size of the vectors of categories and of subcategories."""
+    hidden: int = 200
+    """Size of the queries of the additive attentions."""
+    dropout: float = 0.2
+    """On word vectors, and on what the filters give."""
+    abstract: bool = False
+    """Read abstracts too, as a view of their own; the folder must have been prepared with them."""
+
+    def __post_init__(self) -> None:
+        for name in ("size", "filters", "window", "category_size", "hidden"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it takes 1 or more")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout is {self.dropout}; it takes a share from 0 to below 1")
+
+
+class TextView(nn.Module):
+    """Words, then a convolution, then additive attention: a title or an abstract as one vector (section 3.1)."""
+
+    def __init__(self, settings: NamlSettings) -> None:
+        super().__init__()
+        self.convolution = WordConvolution(settings.size, settings.filters, settings.window)
+        self.aggregate = GatedAggregate(settings.filters, settings.hidden)
+        self.dropout = Dropout(settings.dropout)
+        self.nothing = nn.Parameter(torch.zeros(settings.filters))
+
+    def forward(self, words: Float[Tensor, "U W D"], mask: Bool[Tensor, "U W"]) -> Float[Tensor, "U F"]:
+        """The vector of each text; a learned one where there is no word."""
+        # c_i = ReLU(F_t e_[(i-K):(i+K)] + b_t)
+        context = self.dropout(self.convolution(self.dropout(words), mask))  # (U W F)
+        # r^t = sum of alpha_i c_i with alpha_i = softmax over i of q_t^T tanh(V_t c_i + v_t)
+        vector = self.aggregate(context, mask).vector
+        return or_else(vector, mask.any(-1), self.nothing)
+
+
+class LabelView(nn.Module):
+    """ReLU(V_c e_c + v_c): a category or a subcategory as one vector (section 3.1)."""
+
+    def __init__(self, labels: int, settings: NamlSettings) -> None:
+        super().__init__()
+        self.table = nn.Embedding(labels, settings.category_size, padding_idx=0)
+        nn.init.normal_(self.table.weight, std=WORD_SPREAD)
+        with torch.no_grad():
+            self.table.weight[0] = 0
+        self.dense = nn.Linear(settings.category_size, settings.filters)
+
+    def forward(self, labels: Int[Tensor, "U"]) -> Float[Tensor, "U F"]:
+        """The vector of each label; ReLU(v_c) where there is none."""
+        vectors = rows(self.table.weight, labels)
+        return torch.relu(aligned_linear(vectors, self.dense.weight, self.dense.bias))
+
+
+class NamlRows(NamedTuple):
+    """What is known of some news before any user comes in."""
+
+    vector: Float[Tensor, "U F"]
+    logit: Float[Tensor, "U"]
+    """How much they matter among clicked news, before the softmax."""
+
+
+class Naml(ClickModel):
+    """Reads titles, categories and subcategories of what was clicked; ignores what was skipped, and in which order."""
+
+    def __init__(self, settings: NamlSettings, shape: DataShape) -> None:
+        super().__init__()
+        self.settings = settings
+        self.words = WordVectors(shape.words, settings.size, shape.vectors)
+        self.title = TextView(settings)
+        self.abstract = TextView(settings) if settings.abstract else None
+        self.category = LabelView(shape.categories, settings)
+        self.subcategory = LabelView(shape.subcategories, settings)
+        self.views = GatedAggregate(settings.filters, settings.hidden)
+        self.user = GatedAggregate(settings.filters, settings.hidden)
+        self.nothing = nn.Parameter(torch.zeros(settings.filters))
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Clicked news alone."""
+        return ("clicked",)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Abstracts, when they are a view."""
+        return ("abstracts",) if self.settings.abstract else ()
+
+    def encode_news(self, news: NewsRows) -> NamlRows:
+        """Section 3.1: r; and its logit for section 3.2."""
+        vector = self.join(self.look(news)).vector
+        return NamlRows(vector, self.user.logits(vector))
+
+    def look(self, news: NewsRows) -> Float[Tensor, "U V F"]:
+        """The views of each news: title, category, subcategory, and the abstract where it is one."""
+        views = [
+            self.title(self.words(news.words), news.words != 0),
+            self.category(news.category),
+            self.subcategory(news.subcategory),
+        ]
+        if self.abstract is not None:
+            views.append(self.abstract(self.words(news.abstract), news.abstract != 0))
+        return torch.stack(views, dim=1)
+
+    def join(self, views: Float[Tensor, "U V F"]) -> Aggregated:
+        """The views as one vector, and how much each counted."""
+        # r = sum of alpha_v r^v with alpha_v = softmax over views of q_v^T tanh(U_v r^v + u_v)
+        found: Aggregated = self.views(views, torch.ones_like(views[..., 0], dtype=torch.bool))
+        return found
+
+    def read(self, encoded: NamlRows, batch: Batch) -> Float[Tensor, "B F"]:
+        """Section 3.2: u."""
+        clicked = at_positions(encoded, batch.clicked)
+        # u = sum of alpha_i r_i with alpha_i = softmax over i of q_n^T tanh(W_n r_i + b_n)
+        user = aggregate(clicked.logit, clicked.vector, batch.clicked_mask).vector
+        return or_else(user, batch.clicked_mask.any(-1), self.nothing)
+
+    def match(
+        self, encoded: NamlRows, readers: Float[Tensor, "B F"], candidates: Int[Tensor, "B C"]
+    ) -> Float[Tensor, "B C"]:
+        """Section 3.3: u^T r."""
+        return inner_products(rows(encoded.vector, candidates), readers.unsqueeze(1)).squeeze(-1)

@@ -1,0 +1,66 @@
+"""Whether a dataset folder has what a model needs beyond the paper's features, and how to prepare it where not."""
+
+import dataclasses
+from typing import Any, NamedTuple
+
+from drpn.batches.tables import NEEDS
+from drpn.dataset.folder import Dataset
+from drpn.dataset.settings import DataSettings
+from drpn.errors import FolderError
+from drpn.models.base import DataShape
+from drpn.recipes.settings import entry
+
+
+class Remedy(NamedTuple):
+    """What a folder may lack, in words, and the setting that adds it."""
+
+    words: str
+    setting: str
+    value: int
+
+
+REMEDIES = {
+    "entities": Remedy("the entities of titles", "entities", 5),
+    "abstracts": Remedy("the words of abstracts", "abstracts", 40),
+    "user_neighbours": Remedy("the neighbours of users", "user_neighbours", 10),
+    "news_neighbours": Remedy("the neighbours of news", "neighbours", 5),
+}
+
+_SMALLEST = DataShape(news=2, words=2, users=2, categories=2, subcategories=2, entities=2)
+
+
+def needs_of(model: str, settings: Any) -> tuple[str, ...]:
+    """What a model with these settings needs, whatever the data."""
+    return entry(model).model(settings, _SMALLEST).needs
+
+
+def lacking(model: str, settings: Any, dataset: Dataset) -> str | None:
+    """What the folder lacks that the model needs, and how to prepare it, if it lacks anything."""
+    remedies = [REMEDIES[need] for need in needs_of(model, settings) if NEEDS[need] not in dataset.arrays]
+    if not remedies:
+        return None
+    words = " and ".join(remedy.words for remedy in remedies)
+    more = {remedy.setting: remedy.value for remedy in remedies}
+    return (
+        f"{model} needs {words}, which {dataset.path} lacks; prepare it again with: "
+        f"drpn prepare LOGS --out {dataset.path} --force {_options(dataset, more)}"
+    )
+
+
+def check_needs(model: str, settings: Any, dataset: Dataset) -> None:
+    """Refuse a folder that lacks what the model needs."""
+    problem = lacking(model, settings, dataset)
+    if problem:
+        raise FolderError(problem)
+
+
+def _options(dataset: Dataset, more: dict[str, int]) -> str:
+    """What else was chosen for the folder, so that it stays as it was, and what it needs more."""
+    defaults, chosen = dataclasses.asdict(DataSettings()), dataset.manifest["settings"]
+    kept = {name: chosen[name] for name, value in defaults.items() if chosen.get(name, value) != value}
+    options = [f"--set data.{name}={_in_toml(value)}" for name, value in (kept | more).items()]
+    return " ".join((["--skip-unknown-news"] if chosen.get("skip_unknown_news") else []) + options)
+
+
+def _in_toml(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,171 @@
+"""DEERS computes what loops over its paper's description compute, and reads clicks and skips, each in its order."""
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from drpn.models.base import DataShape
+from drpn.models.baselines.deers import Deers, DeersSettings
+from reference import deers_loops as loops
+from reference.drpn_loops import Weights
+from small_newsroom import (
+    CANDIDATES,
+    CATEGORIES,
+    NEWSROOM,
+    READERS,
+    SUBCATEGORIES,
+    WORDS,
+    batch_of,
+    everybody,
+    news_rows,
+    scores,
+)
+
+SETTINGS = DeersSettings(size=3, hidden=5)
+
+
+class Case(NamedTuple):
+    """A model with random weights, and the same weights for the loops."""
+
+    model: Deers
+    weights: Weights
+
+
+def case(seed: int = 1, *, word_size: int = SETTINGS.size, **settings: Any) -> Case:
+    """All weights are random, those of padding and those that start at zero too."""
+    vectors = np.ones((WORDS, word_size), dtype=np.float32)
+    shape = DataShape(len(NEWSROOM) + 1, WORDS, 3, CATEGORIES, SUBCATEGORIES, vectors)
+    model = Deers(replace(SETTINGS, **settings), shape).double().eval()
+    random = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(std=0.7, generator=random)
+    return Case(model, {name: tensor.tolist() for name, tensor in model.state_dict().items()})
+
+
+def close(found: Tensor, expected: object) -> None:
+    torch.testing.assert_close(found, torch.as_tensor(expected, dtype=torch.float64), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"apart": 1}, {"joined": 1}, {"apart": 2, "joined": 3}, {"word_size": 4}],
+    ids=["as in the paper", "one layer apart", "one joined", "two and three", "word vectors of another size"],
+)
+@pytest.mark.parametrize("seed", [2, 3])
+def test_scores(settings: dict[str, int], seed: int) -> None:
+    model, weights = case(seed, **settings)
+    expected = [
+        [
+            loops.score(
+                weights, [NEWSROOM[name] for name in clicked], [NEWSROOM[name] for name in skipped], NEWSROOM[candidate]
+            )
+            for candidate in CANDIDATES
+        ]
+        for clicked, skipped in READERS.values()
+    ]
+    found = scores(model, everybody())
+    close(found, expected)
+    assert len(found.unique()) > found.numel() / 2  # not a network whose layers of ReLU give nothing
+
+
+def moved(model: Deers, readers: list[tuple[list[str], list[str]]]) -> Tensor:
+    """How far the scores of other readers are from those of the first, at most."""
+    found = scores(model, batch_of(readers))
+    return (found[1:] - found[0]).abs().amax(1)
+
+
+def test_skips_change_the_scores() -> None:
+    """Having skipped nothing, other news, or the same in another order is not the same."""
+    clicked, skipped = READERS["ordinary"]
+    others = [[], ["bonds", "unseen"], ["bonds", "unseen", "cup"], skipped[::-1]]
+    assert moved(case().model, [(clicked, skipped), *((clicked, other) for other in others)]).min() > 1e-3
+
+
+def test_clicks_change_the_scores() -> None:
+    clicked, skipped = READERS["ordinary"]
+    others = [[], clicked[1:], ["derby", "cup", "storm", "bonds"], clicked[::-1]]
+    assert moved(case().model, [(clicked, skipped), *((other, skipped) for other in others)]).min() > 1e-3
+
+
+def test_a_click_is_not_a_skip() -> None:
+    clicked, skipped = READERS["ordinary"]
+    assert moved(case().model, [(clicked, skipped), (skipped, clicked)]).min() > 1e-3
+
+
+def test_a_state_is_read_once_for_all_candidates() -> None:
+    """What `read` keeps of a user is the state's half of the two first layers."""
+    model, weights = case()
+    encoded = model.encode_news(news_rows())
+    for side, found in zip(("clicked", "skipped"), model.read(encoded, everybody()), strict=True):
+        own = loops.part(weights, side)
+        for row, names in zip(found, (reader[side == "skipped"] for reader in READERS.values()), strict=True):
+            items = [loops.item(weights, NEWSROOM[name]) for name in names]
+            state = loops.gru(loops.part(own, "gru"), items) if items else own["nothing"]
+            close(row, loops.linear(own, "state", state))
+
+
+def test_readers_of_nothing_share_a_learned_state() -> None:
+    model, _ = case()
+    found = scores(model, batch_of([([], []), ([], [])]))
+    assert torch.equal(found[0], found[1])
+    found.sum().backward()
+    for side in (model.clicked, model.skipped):
+        assert side.nothing.grad is not None
+        assert side.nothing.grad.any()
+        assert side.gru.state.weight.grad is None or not side.gru.state.weight.grad.any()
+
+
+def test_the_defaults() -> None:
+    model = Deers(DeersSettings(), DataShape(news=3, words=9, users=3, categories=2, subcategories=4))
+    assert {name: tuple(parameter.shape) for name, parameter in model.named_parameters()} == {
+        "fields.words.table.weight": (9, 300),
+        "fields.untitled": (300,),
+        "fields.ids.table.weight": (3, 300),
+        "fields.ids.unknown": (300,),
+        "fields.category.weight": (2, 300),
+        "fields.subcategory.weight": (4, 300),
+        **{
+            f"{side}.{name}": shape
+            for side in ("clicked", "skipped")
+            for name, shape in {
+                "gru.items.weight": (384, 1200),
+                "gru.items.bias": (384,),
+                "gru.state.weight": (384, 128),
+                "gru.state.bias": (384,),
+                "nothing": (128,),
+                "state.weight": (128, 128),
+                "state.bias": (128,),
+                "action.weight": (128, 1200),
+                "deeper.0.weight": (128, 128),
+                "deeper.0.bias": (128,),
+                "deeper.1.weight": (128, 128),
+                "deeper.1.bias": (128,),
+            }.items()
+        },
+        "joined.0.weight": (128, 256),
+        "joined.0.bias": (128,),
+        "out.weight": (1, 128),
+    }
+    assert (model.dropout.p, model.fields.ids.dropped) == (0.2, 0.1)
+    assert model.reads == ("clicked", "skipped")
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"size": 0}, "^size is 0; it takes 1 or more$"),
+        ({"hidden": 0}, "^hidden is 0; it takes 1 or more$"),
+        ({"apart": 0}, "^apart is 0; it takes 1 or more$"),
+        ({"joined": -1}, "^joined is -1; it takes 1 or more$"),
+        ({"dropout": 1.0}, "^dropout is 1.0; it takes a share from 0 to below 1$"),
+        ({"id_dropout": -0.5}, "^id_dropout is -0.5; it takes a share from 0 to below 1$"),
+    ],
+)
+def test_settings_that_make_no_network(setting: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        DeersSettings(**setting)

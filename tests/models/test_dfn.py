@@ -1,0 +1,284 @@
+"""DFN computes what loops over its paper's description compute, though it does not begin anew for each candidate."""
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+from drpn.models.base import DataShape
+from drpn.models.baselines import dfn
+from drpn.models.baselines.dfn import Dfn, DfnSettings, ExternalAttention, FeedbackTransformer, OwnPart
+from reference import dfn_loops as loops
+from reference.drpn_loops import Weights
+from small_newsroom import (
+    CANDIDATES,
+    CATEGORIES,
+    NEWSROOM,
+    READERS,
+    SUBCATEGORIES,
+    WORDS,
+    batch_of,
+    everybody,
+    scores,
+)
+
+SETTINGS = DfnSettings(size=3, heads=2, wider=2, hidden=4, deep=5, deepest=4)
+
+
+class Case(NamedTuple):
+    """A model with random weights, and the same weights for the loops."""
+
+    model: Dfn
+    weights: Weights
+
+
+def case(seed: int = 1, *, word_size: int = SETTINGS.size, **settings: Any) -> Case:
+    """All weights are random, those of padding and those that start at zero too."""
+    vectors = np.ones((WORDS, word_size), dtype=np.float32)
+    shape = DataShape(len(NEWSROOM) + 1, WORDS, 3, CATEGORIES, SUBCATEGORIES, vectors)
+    model = Dfn(replace(SETTINGS, **settings), shape).double().eval()
+    random = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(std=0.5, generator=random)
+    return Case(model, {name: tensor.tolist() for name, tensor in model.state_dict().items()})
+
+
+def close(found: Tensor, expected: object) -> None:
+    torch.testing.assert_close(found, torch.as_tensor(expected, dtype=torch.float64), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"heads": 3}, {"places": 2}, {"word_size": 4}],
+    ids=["two heads", "three heads", "two places", "word vectors of another size"],
+)
+@pytest.mark.parametrize("seed", [2, 3])
+def test_scores(settings: dict[str, int], seed: int) -> None:
+    model, weights = case(seed, **settings)
+    expected = [
+        [
+            loops.score(
+                weights,
+                [NEWSROOM[name] for name in clicked],
+                [NEWSROOM[name] for name in skipped],
+                NEWSROOM[candidate],
+                model.settings.heads,
+            )
+            for candidate in CANDIDATES
+        ]
+        for clicked, skipped in READERS.values()
+    ]
+    close(scores(model, everybody()), expected)
+
+
+class Sequences(NamedTuple):
+    """Queries, keys and values of three sequences, of five news, of two and of none, and of four candidates each."""
+
+    items: Tensor
+    mask: Tensor
+    candidates: Tensor
+
+
+def sequences(width: int, scale: float) -> Sequences:
+    random = torch.Generator().manual_seed(4)
+    items = torch.randn(3, 5, 3 * width, generator=random, dtype=torch.float64) * scale
+    candidates = torch.randn(3, 4, 3 * width, generator=random, dtype=torch.float64) * scale
+    mask = torch.tensor([[1, 1, 1, 1, 1], [0, 1, 0, 0, 1], [0, 0, 0, 0, 0]]).bool()
+    return Sequences(items.requires_grad_(), mask, candidates.requires_grad_())
+
+
+def plain(transformer: FeedbackTransformer, given: Sequences) -> Tensor:
+    """The candidate is put in front of the sequence, and all of it attends to all of it."""
+    found = []
+    for user, mask in enumerate(given.mask):
+        own = given.items[user][mask]
+        for candidate in given.candidates[user]:
+            together = torch.cat([candidate[None], own])
+            query, key, value = (
+                part.reshape(len(together), transformer.attention.heads, -1).transpose(0, 1)
+                for part in together.chunk(3, dim=-1)
+            )
+            read = scaled_dot_product_attention(query, key, value).transpose(0, 1).flatten(1)
+            found.append(transformer.narrow(torch.relu(transformer.widen(read))).mean(0))
+    return torch.stack(found).view(*given.candidates.shape[:2], -1)
+
+
+@pytest.mark.parametrize("scale", [0.3, 3.0, 30.0], ids=["even", "sharp", "as good as one-hot"])
+def test_the_candidate_is_merged_into_what_was_read_without_it(scale: float) -> None:
+    """The same numbers and the same gradients as of a transformer that is given the candidate with the sequence."""
+    transformer = case().model.clicked
+    given = sequences(4 * SETTINGS.size, scale)
+    found = transformer.match(transformer.read(given.items, given.mask), given.candidates)
+    expected = plain(transformer, given)
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
+    weights = torch.randn(found.shape, dtype=torch.float64)
+    gradients = [
+        torch.autograd.grad((one * weights).sum(), [given.items, given.candidates, *transformer.widen.parameters()])
+        for one in (found, expected)
+    ]
+    assert gradients[0][0].abs().max() > 1e-6
+    torch.testing.assert_close(*gradients, rtol=1e-7, atol=1e-9)
+
+
+def moved(model: Dfn, readers: list[tuple[list[str], list[str]]]) -> Tensor:
+    """How far the scores of other readers are from those of the first, at most."""
+    found = scores(model, batch_of(readers))
+    return (found[1:] - found[0]).abs().amax(1)
+
+
+def test_skips_change_the_scores() -> None:
+    """Having skipped nothing, other news, or the same in another order is not the same."""
+    clicked, skipped = READERS["ordinary"]
+    others = [[], ["bonds", "unseen"], ["bonds", "unseen", "cup"], skipped[::-1]]
+    assert moved(case().model, [(clicked, skipped), *((clicked, other) for other in others)]).min() > 1e-3
+
+
+def test_clicks_change_the_scores() -> None:
+    clicked, skipped = READERS["ordinary"]
+    others = [[], clicked[1:], ["derby", "cup", "storm", "bonds"], clicked[::-1]]
+    assert moved(case().model, [(clicked, skipped), *((other, skipped) for other in others)]).min() > 1e-3
+
+
+def test_what_is_seen_of_the_skips_depends_on_the_clicks() -> None:
+    """The external attention weighs the same items otherwise for other feedback; for none it gives a learned vector."""
+    random = torch.Generator().manual_seed(5)
+    attention = ExternalAttention(6, 4).double()
+    torch.nn.init.normal_(attention.nothing, generator=random)
+    feedback = torch.randn(1, 3, 6, generator=random, dtype=torch.float64)
+    items = torch.randn(1, 5, 6, generator=random, dtype=torch.float64)
+    halves = items @ attention.weight().matrix.T
+    there = torch.tensor([[True, True, False, True, True]])
+    found = attention(feedback, items, halves, there)
+    assert (found[0, 1:] - found[0, 0]).abs().amax(1).min() > 1e-4
+    # a mean with positive weights of those that are there: never beyond the furthest of them
+    assert (found <= items[there].amax(0)).all()
+    assert (found >= items[there].amin(0)).all()
+    close(attention(feedback, items, halves, there & False), attention.nothing.detach().expand(1, 3, 6).tolist())
+
+
+def test_the_oldest_news_share_a_place() -> None:
+    """With three places, the third and the fourth newest may change theirs; the two newest may not."""
+    model, _ = case(places=3)
+    skipped = READERS["ordinary"][1]
+    orders = [
+        ["derby", "cup", "storm", "vote"],
+        ["cup", "derby", "storm", "vote"],
+        ["derby", "cup", "vote", "storm"],
+        ["derby", "storm", "cup", "vote"],
+    ]
+    found = moved(model, [(order, skipped) for order in orders])
+    assert found[0] < 1e-9
+    assert found[1:].min() > 1e-3
+
+
+@pytest.mark.parametrize("numbers", [1, 2_000, 10**9], ids=["one user", "some users", "all users"])
+def test_without_gradients_users_are_scored_some_at_a_time(numbers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Padding is left out where none of them has anything in its place; one candidate stays."""
+    model, _ = case()
+    batch = everybody()
+    candidates = torch.cat([batch.candidates, torch.zeros(6, 2, dtype=torch.long)], dim=1)
+    candidates[1, 1:] = 0
+    candidates[4] = 0
+    batch = replace(batch, candidates=candidates)
+    expected = scores(model, batch).detach()
+    shapes: list[tuple[int, ...]] = []
+    in_part = model.clicked.match
+
+    def seen(own: OwnPart, target: Tensor) -> Tensor:
+        shapes.append((*own.mask.shape, target.shape[1]))
+        return in_part(own, target)
+
+    monkeypatch.setattr(model.clicked, "match", seen)
+    monkeypatch.setitem(dfn._AT_ONCE, "cpu", numbers)
+    with torch.no_grad():
+        found = scores(model, batch)
+    close(found[batch.candidate_mask], expected[batch.candidate_mask].tolist())
+    assert not found[:, 4:].any()  # nobody's
+    # users, places up to the newest click, candidates; padding stands in front of clicks. For each user six candidates,
+    # sequences of up to six, a layer of 24 numbers: 864
+    clicks = [5, 5, 0, 5, 0, 5]
+    assert (
+        shapes
+        == {
+            1: [(1, width, shown) for width, shown in zip(clicks, [4, 1, 4, 4, 1, 4], strict=True)],
+            2_000: [(2, 5, 4)] * 3,
+            10**9: [(6, 5, 4)],
+        }[numbers]
+    )
+
+
+def test_readers_of_nothing_see_the_candidate_alone() -> None:
+    model, _ = case()
+    found = scores(model, batch_of([([], []), ([], [])]))
+    assert torch.equal(found[0], found[1])
+    found.sum().backward()
+    assert model.external.nothing.grad is not None
+    assert model.external.nothing.grad.any()
+    for transformer in (model.clicked, model.skipped):
+        assert transformer.attention.value.weight.grad is not None
+        assert transformer.attention.value.weight.grad.any()
+        assert not transformer.attention.query.weight.grad.any()  # there is nothing to choose from
+        assert not transformer.places.weight.grad.any()
+
+
+def test_the_defaults_are_the_paper_s() -> None:
+    model = Dfn(DfnSettings(), DataShape(news=3, words=9, users=3, categories=2, subcategories=4))
+    assert {name: tuple(parameter.shape) for name, parameter in model.named_parameters()} == {
+        "fields.words.table.weight": (9, 64),
+        "fields.word_weights.weight": (9, 1),
+        "fields.untitled": (65,),
+        "fields.ids.table.weight": (3, 65),
+        "fields.ids.unknown": (65,),
+        "fields.category.weight": (2, 65),
+        "fields.subcategory.weight": (4, 65),
+        **{
+            f"{side}.{name}": shape
+            for side in ("clicked", "skipped")
+            for name, shape in {
+                "item.weight": (256, 256),
+                "place.weight": (256, 64),
+                "places.weight": (61, 64),
+                "attention.query.weight": (256, 256),
+                "attention.key.weight": (256, 256),
+                "attention.value.weight": (256, 256),
+                "widen.weight": (1024, 256),
+                "widen.bias": (1024,),
+                "narrow.weight": (256, 1024),
+                "narrow.bias": (256,),
+            }.items()
+        },
+        "external.hidden.weight": (32, 1024),
+        "external.hidden.bias": (32,),
+        "external.gate.weight": (1, 32),
+        "external.nothing": (256,),
+        "deep_target.weight": (32, 256),
+        "deep_target.bias": (32,),
+        "deep_feedback.weight": (32, 768),
+        "deepest.weight": (16, 32),
+        "deepest.bias": (16,),
+        "out_wide.weight": (1, 4),
+        "out.weight": (1, 80),
+    }
+    assert (model.clicked.attention.heads, model.dropout.p, model.fields.ids.dropped) == (4, 0.2, 0.1)
+    assert model.reads == ("clicked", "skipped")
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        *(({name: 0}, f"^{name} is 0; it takes 1 or more$") for name in ("size", "heads", "wider", "places", "hidden")),
+        ({"deep": -1}, "^deep is -1; it takes 1 or more$"),
+        ({"deepest": 0}, "^deepest is 0; it takes 1 or more$"),
+        ({"dropout": 1.0}, "^dropout is 1.0; it takes a share from 0 to below 1$"),
+        ({"id_dropout": -0.5}, "^id_dropout is -0.5; it takes a share from 0 to below 1$"),
+        ({"size": 3, "heads": 5}, "^heads is 5; it takes a divisor of 4 times size, which is 12$"),
+    ],
+)
+def test_settings_that_make_no_network(setting: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        DfnSettings(**setting)

@@ -1,0 +1,233 @@
+"""LSTUR computes what loops over its paper's equations compute, and reads nothing else than its paper does."""
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from drpn.batches.batch import Batch, NewsRows
+from drpn.models.base import DataShape
+from drpn.models.baselines.lstur import Lstur, LsturSettings
+from reference import lstur_loops as loops
+from reference.drpn_loops import Weights
+from reference.lstur_loops import News
+
+SETTINGS = LsturSettings(size=5, filters=4, window=3, hidden=3, category_size=2)
+WORDS, USERS, CATEGORIES, SUBCATEGORIES = 12, 4, 3, 4
+
+NEWSROOM = {
+    "derby": News([3, 5, 7, 4], 1, 2),
+    "cup": News([3, 8, 6], 1, 3),
+    "storm": News([9, 2, 10, 2], 2, 1),
+    "bonds": News([11], 2, 0),
+    "vote": News([4, 6, 1, 5, 3], 0, 0),
+    "untitled": News([], 1, 2),
+    "bare": News([], 0, 0),
+}
+POSITION = {name: position for position, name in enumerate(NEWSROOM, start=1)}
+CANDIDATES = ["derby", "bonds", "vote", "untitled"]
+
+CLICKED = {
+    "ordinary": ["derby", "cup", "storm", "vote"],
+    "one click": ["cup"],
+    "no clicks": [],
+    "titles without words": ["untitled", "derby", "bare"],
+    "nothing but a bare news": ["bare"],
+    "duplicates": ["storm", "bonds", "storm", "storm"],
+}
+both_ways = pytest.mark.parametrize("combine", ["ini", "con"])
+
+
+class Case(NamedTuple):
+    """A model with random weights, and the same weights for the loops."""
+
+    model: Lstur
+    weights: Weights
+
+
+def case(combine: Any, seed: int = 1, *, word_size: int = SETTINGS.size, **settings: Any) -> Case:
+    """All weights are random, those of padding and those that start at zero too."""
+    chosen = replace(SETTINGS, combine=combine, **settings)
+    vectors = np.ones((WORDS, word_size), dtype=np.float32)
+    shape = DataShape(len(NEWSROOM) + 1, WORDS, USERS, CATEGORIES, SUBCATEGORIES, vectors)
+    model = Lstur(chosen, shape).double().eval()
+    random = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(std=0.7, generator=random)
+    return Case(model, {name: tensor.tolist() for name, tensor in model.state_dict().items()})
+
+
+def padded(lists: list[list[int]], *, at_the_end: bool = True) -> Tensor:
+    width = max(map(len, lists)) + 1
+    return torch.tensor(
+        [[*row, *[0] * (width - len(row))] if at_the_end else [*[0] * (width - len(row)), *row] for row in lists]
+    )
+
+
+def news_rows() -> NewsRows:
+    """All news after the padding, which is given a title and categories that nobody may read."""
+    all_news = [News([1, 2], 1, 1), *NEWSROOM.values()]
+    words = padded([one.words for one in all_news])
+    nothing = torch.zeros(len(words), dtype=torch.long)
+    categories = (torch.tensor([getattr(one, name) for one in all_news]) for name in ("category", "subcategory"))
+    return NewsRows(nothing, words, torch.zeros(len(words), 5, dtype=torch.long), *categories, nothing == 0)
+
+
+def batch_of(
+    clicked: list[list[str]], users: list[int], skipped: list[str] | None = None, *, at_the_end: bool = True
+) -> Batch:
+    """The users, each with all candidates."""
+    return Batch(
+        users=torch.tensor(users),
+        clicked=padded([[POSITION[name] for name in names] for names in clicked], at_the_end=at_the_end),
+        skipped=padded([[POSITION[name] for name in skipped or []]] * len(clicked)),
+        candidates=torch.tensor([[POSITION[name] for name in CANDIDATES]] * len(clicked)),
+    )
+
+
+def everybody(skipped: list[str] | None = None) -> Batch:
+    """Each profile as that of a user whom training knows, and then as that of one whom it does not."""
+    users = [1, 2, 3, 1, 2, 3]
+    return batch_of([*CLICKED.values()] * 2, [*users, *[0] * len(users)], skipped)
+
+
+def scores(model: Lstur, batch: Batch) -> Tensor:
+    return model.score(model.encode_news(news_rows()), batch)
+
+
+def close(found: Tensor, expected: object) -> None:
+    torch.testing.assert_close(found, torch.as_tensor(expected, dtype=torch.float64), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(("window", "word_size"), [(3, SETTINGS.size), (5, SETTINGS.size), (1, 3)])
+def test_news(window: int, word_size: int) -> None:
+    model, weights = case("ini", window=window, word_size=word_size)
+    close(model.encode_news(news_rows()).vector[1:], [loops.news(weights, one) for one in NEWSROOM.values()])
+
+
+@pytest.mark.parametrize("at_the_end", [True, False], ids=["padding at the end", "padding in front"])
+@both_ways
+def test_scores(combine: str, at_the_end: bool) -> None:
+    model, weights = case(combine, 2)
+    clicked, users = list(CLICKED.values()), [1, 2, 3, 0, 1, 0]
+    expected = [
+        [
+            loops.score(weights, user, [NEWSROOM[name] for name in names], NEWSROOM[candidate], combine)
+            for candidate in CANDIDATES
+        ]
+        for user, names in zip(users, clicked, strict=True)
+    ]
+    close(scores(model, batch_of(clicked, users, at_the_end=at_the_end)), expected)
+
+
+def test_the_user_is_where_the_recurrent_network_begins_with_ini() -> None:
+    """Started from another user's vector it ends elsewhere; without a click it has not left it."""
+    model, weights = case("ini")
+    encoded = model.encode_news(news_rows())
+    names = CLICKED["ordinary"]
+    found = model.read(encoded, batch_of([names, names, []], [1, 2, 2]))
+    items = [loops.news(weights, NEWSROOM[name]) for name in names]
+    recent = loops.part(weights, "recent")
+    for row, user in ((0, 1), (1, 2)):
+        close(found[row], loops.gru(recent, weights["users.ids.table.weight"][user], items))
+    assert (found[0] - found[1]).abs().min() > 1e-6
+    close(found[2], weights["users.ids.table.weight"][2])
+
+
+def test_the_user_stands_beside_the_last_state_with_con() -> None:
+    """A user vector is as wide as a news vector; one part of it is of the clicks alone, the other of the user."""
+    model, weights = case("con", category_size=3)
+    encoded = model.encode_news(news_rows())
+    names = CLICKED["ordinary"]
+    found = model.read(encoded, batch_of([names, names, ["cup"], []], [1, 2, 2, 0]))
+    assert found.shape[1] == encoded.vector.shape[1] == 4 + 3 + 3
+    short, long = found[:, :5], found[:, 5:]
+    assert torch.equal(short[0], short[1])
+    assert torch.equal(long[1], long[2])
+    items = [loops.news(weights, NEWSROOM[name]) for name in names]
+    close(short[0], loops.gru(loops.part(weights, "recent"), [0.0] * 5, items))
+    close(short[3], weights["nothing"])
+    close(long, [*(weights["users.ids.table.weight"][user] for user in (1, 2, 2)), weights["users.ids.unknown"]])
+
+
+def test_an_odd_news_vector_is_shared_out_whole() -> None:
+    model, _ = case("con", filters=5)
+    assert (model.recent.hidden, model.users.ids.unknown.numel()) == (5, 4)
+    assert scores(model, everybody()).isfinite().all()
+
+
+@both_ways
+def test_the_order_of_clicks_matters(combine: str) -> None:
+    model, _ = case(combine)
+    batch = everybody()
+    turned = scores(model, replace(batch, clicked=batch.clicked.flip(1)))
+    moved = (turned - scores(model, batch)).abs().amax(1)
+    several = torch.tensor([len(names) > 1 for names in [*CLICKED.values()] * 2])
+    assert moved[several].min() > 1e-6
+    assert moved[~several].max() < 1e-12
+
+
+@both_ways
+def test_what_was_skipped_is_not_read(combine: str) -> None:
+    model, _ = case(combine)
+    assert model.reads == ("clicked",)
+    close(scores(model, everybody(["bonds", "vote", "derby"])), scores(model, everybody()))
+
+
+@both_ways
+def test_a_share_of_users_is_masked_in_training(combine: str) -> None:
+    """A masked user is one whom training does not know; the others are themselves."""
+    model, _ = case(combine, masking=0.25, dropout=0.0)
+    clicked = [CLICKED["ordinary"]] * 4_000
+    known, unknown = (scores(model, batch_of(clicked[:1], [user])) for user in (2, 0))
+    model.train()
+    torch.manual_seed(0)
+    found = scores(model, batch_of(clicked, [2] * len(clicked)))
+    masked = torch.isclose(found, unknown).all(1)
+    assert torch.isclose(found[~masked], known).all()
+    # 0.25 of 4,000 draws has a standard deviation of 0.007
+    assert masked.double().mean().item() == pytest.approx(0.25, abs=0.03)
+
+
+def test_the_defaults_are_the_paper_s() -> None:
+    model = Lstur(LsturSettings(), DataShape(news=3, words=9, users=5, categories=2, subcategories=3))
+    assert {name: tuple(parameter.shape) for name, parameter in model.named_parameters()} == {
+        "title.words.table.weight": (9, 300),
+        "title.convolution.filters.weight": (300, 900),
+        "title.convolution.filters.bias": (300,),
+        "title.attention.hidden.weight": (200, 300),
+        "title.attention.hidden.bias": (200,),
+        "title.attention.gate.weight": (1, 200),
+        "title.untitled": (300,),
+        "category.table.weight": (2, 100),
+        "subcategory.table.weight": (3, 100),
+        "users.ids.table.weight": (5, 500),
+        "users.ids.unknown": (500,),
+        "recent.items.weight": (1500, 500),
+        "recent.items.bias": (1500,),
+        "recent.state.weight": (1500, 500),
+        "recent.state.bias": (1500,),
+    }
+    assert (model.title.dropout.p, model.users.ids.dropped) == (0.2, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"size": 0}, "^size is 0; it takes 1 or more$"),
+        ({"filters": 0}, "^filters is 0; it takes 1 or more$"),
+        ({"window": 0}, "^window is 0; it takes 1 or more$"),
+        ({"hidden": -1}, "^hidden is -1; it takes 1 or more$"),
+        ({"category_size": 0}, "^category_size is 0; it takes 1 or more$"),
+        ({"combine": "sum"}, "^combine is 'sum'; it takes 'ini' or 'con'$"),
+        ({"masking": 1.0}, "^masking is 1.0; it takes a share from 0 to below 1$"),
+        ({"dropout": -0.1}, "^dropout is -0.1; it takes a share from 0 to below 1$"),
+    ],
+)
+def test_settings_that_make_no_network(setting: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        LsturSettings(**setting)

@@ -1,0 +1,78 @@
+"""A model that reads all that a dataset can hold, so that whatever goes missing on the way changes its scores."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pytest
+import torch
+from torch import Tensor
+
+from drpn.batches.batch import Batch, NewsRows
+from drpn.batches.tables import NEEDS
+from drpn.layers.gather import rows
+from drpn.layers.news import IdVectors, UserVectors, WordVectors
+from drpn.models.base import ClickModel, DataShape
+from drpn.models.catalogue import CATALOGUE, Entry
+
+NAME = "everything"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EverythingSettings:
+    """How large, and what is needed."""
+
+    size: int = 6
+    needs: str = " ".join(NEEDS)
+
+
+class EverythingRows(NamedTuple):
+    """What is known of some news."""
+
+    vector: Tensor
+    places: Tensor
+
+
+class Everything(ClickModel):
+    """The product of sums: of a news and its neighbours, and of a user, their neighbours and what they clicked."""
+
+    def __init__(self, settings: EverythingSettings, shape: DataShape) -> None:
+        super().__init__()
+        self.settings = settings
+        self.words = WordVectors(shape.words, settings.size, shape.vectors)
+        self.entities = WordVectors(max(shape.entities, 1), settings.size, shape.entity_vectors)
+        self.news = IdVectors(shape.news, settings.size, dropped=0.0)
+        self.users = UserVectors(shape.users, settings.size, dropped=0.0)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return tuple(self.settings.needs.split())
+
+    def encode_news(self, news: NewsRows) -> EverythingRows:
+        of_words = self.words(news.words).sum(1) + 2 * self.words(news.abstract).sum(1)
+        vector = of_words + self.entities(news.entities).sum(1) + self.news(news.rows, news.seen)
+        return EverythingRows(vector, news.places)
+
+    def read(self, encoded: EverythingRows, batch: Batch) -> Tensor:
+        neighbours = self.users.of_neighbours(batch.neighbours).sum(1)
+        clicked, skipped = (rows(encoded.vector, side).sum(1) for side in (batch.clicked, batch.skipped))
+        return self.users(batch.users) + 2 * neighbours + clicked - skipped
+
+    def match(self, encoded: EverythingRows, readers: Tensor, candidates: Tensor) -> Tensor:
+        places = encoded.places[candidates]  # (B C K)
+        news = rows(encoded.vector, candidates) + 3 * rows(encoded.vector, places).sum(2)
+        return (news * readers.unsqueeze(1)).sum(-1)
+
+
+def enter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put it into the catalogue for a test."""
+    monkeypatch.setitem(CATALOGUE, NAME, Entry(Everything, EverythingSettings(), "nowhere"))
+
+
+def stirred(shape: DataShape) -> Everything:
+    """Always the same model, none of whose parameters is zero."""
+    torch.manual_seed(3)
+    model = Everything(EverythingSettings(), shape)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.2 * torch.randn_like(parameter))
+    return model

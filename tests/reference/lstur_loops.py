@@ -1,0 +1,96 @@
+"""LSTUR as its paper prints it, one float at a time: for one user, one candidate, and no padding anywhere.
+
+Weights are nested lists named as in the model's state. Where the model departs from the paper, so do the loops: see
+its module.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from reference.drpn_loops import Vector, Weights, dot, linear, mix, part, softmax, tanh
+
+
+class News(NamedTuple):
+    """One news: its words are rows of a table, none of them padding; a category that is 0 is none."""
+
+    words: list[int]
+    category: int
+    subcategory: int
+
+
+def word_vectors(weights: Weights, words: Sequence[int]) -> list[Vector]:
+    vectors: list[Vector] = [weights["table.weight"][word] for word in words]
+    return [linear(weights, "project", vector) for vector in vectors] if "project.weight" in weights else vectors
+
+
+def convolution(weights: Weights, vectors: Sequence[Vector]) -> list[list[float]]:
+    """c_i = ReLU(C [w_(i-M); ...; w_(i+M)] + b), nothing being added for words beyond the ends."""
+    size = len(vectors[0])
+    reach = (len(weights["filters.weight"][0]) // size - 1) // 2
+    found: list[list[float]] = []
+    for i in range(len(vectors)):
+        found.append([])
+        for filter_row, bias in zip(weights["filters.weight"], weights["filters.bias"], strict=True):
+            total = bias
+            for offset in range(-reach, reach + 1):
+                if 0 <= i + offset < len(vectors):
+                    at = (offset + reach) * size
+                    total += dot(filter_row[at : at + size], vectors[i + offset])
+            found[-1].append(max(total, 0.0))
+    return found
+
+
+def title(weights: Weights, words: Sequence[int]) -> Vector:
+    """e_t."""
+    if not words:
+        untitled: Vector = weights["untitled"]
+        return untitled
+    context = convolution(part(weights, "convolution"), word_vectors(part(weights, "words"), words))
+    query = weights["attention.gate.weight"][0]
+    return mix(softmax([dot(query, tanh(linear(weights, "attention.hidden", one))) for one in context]), context)
+
+
+def news(weights: Weights, one: News) -> list[float]:
+    """e = [e_t; e_v; e_sv]."""
+    found = list(title(part(weights, "title"), one.words))
+    for name, row in (("category", one.category), ("subcategory", one.subcategory)):
+        table = weights[f"{name}.table.weight"]
+        found += table[row] if row else [0.0] * len(table[0])
+    return found
+
+
+def sigmoid(x: float) -> float:
+    return 1 / (1 + math.exp(-x))
+
+
+def gru(weights: Weights, state: Vector, items: Sequence[Vector]) -> Vector:
+    """h_k: r, z and the new state of each item, one number of the state at a time."""
+    for item in items:
+        gates, own = linear(weights, "items", item), linear(weights, "state", state)
+        size = len(state)
+        moved = []
+        for i in range(size):
+            reset = sigmoid(gates[i] + own[i])
+            update = sigmoid(gates[size + i] + own[size + i])
+            new = math.tanh(gates[2 * size + i] + reset * own[2 * size + i])
+            moved.append((1 - update) * new + update * state[i])
+        state = moved
+    return state
+
+
+def user(weights: Weights, row: int, clicked: Sequence[News], combine: str) -> Vector:
+    """u, by one of the two ways of combining; row 0 is a user that training never saw."""
+    long: Vector = weights["users.ids.table.weight"][row] if row else weights["users.ids.unknown"]
+    items = [news(weights, one) for one in clicked]
+    if combine == "ini":
+        return gru(part(weights, "recent"), long, items)
+    if not items:
+        return [*weights["nothing"], *long]
+    size = len(weights["nothing"])
+    return [*gru(part(weights, "recent"), [0.0] * size, items), *long]
+
+
+def score(weights: Weights, row: int, clicked: Sequence[News], candidate: News, combine: str) -> float:
+    """u^T e."""
+    return dot(user(weights, row, clicked, combine), news(weights, candidate))
