@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
-from provenance import commit
+from drpn.provenance import commit
 
 HERE = Path(__file__).resolve().parent.parent
 BEGIN, END = "<!-- newsroom table: begin -->", "<!-- newsroom table: end -->"

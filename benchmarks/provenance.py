@@ -1,71 +1,15 @@
-"""Where numbers come from."""
+"""Where the numbers of a benchmark come from."""
 
 import os
-import platform
-import subprocess
-import sys
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from drpn import provenance
+
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("numpy", "torch", "triton", "duckdb", "ibis-framework")
 LOAD_BEFORE = round(os.getloadavg()[0], 1)
 """Processes at work before the measuring began: with any, times are not the machine's best."""
 
 
-def commit() -> str:
-    """The commit the numbers were made with; `-dirty` where the source has changed since.
-
-    The variable DRPN_COMMIT goes before it: for a copy of the source that is no checkout, or an old one.
-    """
-    if named := os.environ.get("DRPN_COMMIT"):
-        return named
-    number = _git("rev-parse", "--short", "HEAD")
-    if not number:
-        return "not known"
-    return f"{number}-dirty" if _git("status", "--porcelain", "--untracked-files=no", "--", "src") else number
-
-
 def machine() -> dict[str, object]:
-    """What the numbers were made on, and with which versions."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 30
-    return {
-        "commit": commit(),
-        "processor": _processor(),
-        "cores": os.cpu_count(),
-        "memory_gb": memory,
-        "load_before": LOAD_BEFORE,
-        **_gpu(),
-        "python": platform.python_version(),
-        **{name: found for name in PACKAGES if (found := _version(name))},
-    }
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
-
-
-def _gpu() -> dict[str, str]:
-    torch = sys.modules.get("torch")  # what does not compute with it need not load it
-    if torch is None or not torch.cuda.is_available():
-        return {}
-    return {"gpu": torch.cuda.get_device_name(), "cuda": torch.version.cuda}
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
-
-
-def _git(*arguments: str) -> str:
-    try:
-        return subprocess.run(["git", *arguments], capture_output=True, text=True, cwd=ROOT).stdout.strip()
-    except OSError:
-        return ""
+    """What the numbers were made on, with which versions, and beside what other work."""
+    return provenance.machine() | {"load_before": LOAD_BEFORE}

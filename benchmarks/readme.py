@@ -12,8 +12,9 @@ from pathlib import Path
 
 from drpn.evaluation.metrics import METRICS
 from drpn.progress import Lines
+from drpn.provenance import commit
 from drpn.recipes.demo import SEED, SMALL, TRAINING, Demo, demo
-from provenance import ROOT, commit, machine
+from provenance import ROOT, machine
 
 
 def table(made: Demo) -> list[str]:

@@ -16,7 +16,6 @@ from drpn.evaluation.bootstrap import paired
 from drpn.evaluation.groups import masks
 from drpn.evaluation.metrics import METRICS, Metrics, measure
 from drpn.recipes.evaluate import reference_scores
-from provenance import commit
 from variants import VARIANTS
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import torch
 
-import provenance
 from drpn.dataset.folder import Dataset
 from measuring import Peak, percentiles, rate, slope, threads
 from reporting import Panel, leave, table
@@ -98,14 +97,6 @@ def test_results_hold_the_machine_and_lie_where_it_says(tmp_path: Path, capsys: 
     assert {"commit", "cores", "memory_gb", "python", "torch", "load_before"} <= set(found["machine"])
     assert (tmp_path / "one.png").stat().st_size > 1_000
     assert str(tmp_path / "one.json") in capsys.readouterr().out
-
-
-def test_without_a_checkout_the_commit_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(provenance, "_git", lambda *_: "")
-    monkeypatch.delenv("DRPN_COMMIT", raising=False)
-    assert provenance.commit() == "not known"
-    monkeypatch.setenv("DRPN_COMMIT", "abc1234")
-    assert provenance.commit() == "abc1234"
 
 
 @pytest.mark.parametrize(

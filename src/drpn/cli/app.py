@@ -98,6 +98,12 @@ def prepare(
             help="GloVe or word2vec text file, plain or .gz; without one, vectors are learnt from the titles."
         ),
     ] = None,
+    entities: Annotated[
+        Path | None,
+        typer.Option(
+            help="Vectors of entities, where data.entities asks for some; without one, those beside MIND's news."
+        ),
+    ] = None,
     skip_unknown_news: Annotated[
         bool, typer.Option("--skip-unknown-news", help="Leave out news that were shown but are not in the news table.")
     ] = False,
@@ -123,6 +129,7 @@ def prepare(
         settings.data,
         format=format.value,
         vectors=vectors,
+        entities=entities,
         skip_unknown_news=skip_unknown_news,
         memory=memory,
         replace=force,
@@ -169,18 +176,23 @@ def train(
     Example: [bold]drpn train mind --out run --set model.size=64 --set training.epochs=3[/]
     """
     from drpn.recipes.train import train as run
+    from drpn.training.stopping import Stopped
 
     settings = load_settings(config, sets or (), model=model)
-    done = run(
-        folder,
-        out,
-        model=model,
-        settings=settings.model,
-        training=settings.training,
-        resume=resume,
-        tensorboard=tensorboard,
-        progress=progress.for_this_terminal(),
-    )
+    try:
+        done = run(
+            folder,
+            out,
+            model=model,
+            settings=settings.model,
+            training=settings.training,
+            resume=resume,
+            tensorboard=tensorboard,
+            progress=progress.for_this_terminal(),
+        )
+    except Stopped:
+        print("drpn: go on with --resume", file=sys.stderr)
+        raise
     printing.trained(done)
 
 

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from drpn.cli.case import print_case
 from drpn.evaluation.metrics import METRICS
+from drpn.recipes.pages import difference
 from drpn.recipes.table1 import table1
 
 if TYPE_CHECKING:  # these need what a machine that only trains may not have
@@ -20,8 +21,10 @@ if TYPE_CHECKING:  # these need what a machine that only trains may not have
     from drpn.explain.profiles import Reader
     from drpn.logs.simulate import Simulated
     from drpn.models.catalogue import Entry
+    from drpn.recipes.compare import Compared
     from drpn.recipes.demo import Demo
     from drpn.recipes.evaluate import Evaluation
+    from drpn.recipes.reproduce import Reproduced
     from drpn.recipes.runs import Run
 
 
@@ -99,6 +102,44 @@ def _with_interval(row: dict[str, Any], name: str) -> str:
         return "–"
     low, high = row[f"{name}_interval"]
     return f"{row[name]:.4f} [dim]{low:.3f}–{high:.3f}[/]"
+
+
+def comparison(found: "Compared") -> None:
+    """Every system on all impressions and how it stands to DRPN; then where the tables are."""
+    about = found.about
+    rows = [row for row in found.rows if row["group"] == "all"]
+    table = Table("", *METRICS, *(["auc less DRPN's, 95 %"] if about["base"] else []), box=None, pad_edge=False)
+    table.title, table.title_justify = f"all impressions, {rows[0]['impressions']:,}", "left"
+    for row in rows:
+        cells = ["–" if row[name] is None else f"{row[name]:.4f}" for name in METRICS]
+        if row["auc_deviation"] is not None:
+            cells[0] += f" [dim]±{row['auc_deviation']:.4f}[/]"
+        table.add_row(row["model"], *cells, *([_less(row["auc_less_base"])] if about["base"] else []))
+    for column in table.columns:
+        column.no_wrap = True
+    Console().print(table)
+    seeds = len(about["seeds"])
+    print(
+        f"{len(about['models'])} models, {seeds} seed{'s' if seeds > 1 else ''} each; "
+        f"{about['comparisons']} comparisons with DRPN, of which one in twenty misses by chance"
+    )
+    print(f"tables: {found.out}/table2.md, {found.out}/table3.md (.tex too); picture: {found.out}/compare.png")
+
+
+def _less(found: dict[str, float] | None) -> str:
+    """A difference that fits a terminal of 80 columns."""
+    return "" if found is None else f"{found['difference']:+.4f} ({found['low']:+.3f} to {found['high']:+.3f})"
+
+
+def reproduction(done: "Reproduced") -> None:
+    """The table of all systems, then each claim of the paper with its verdict."""
+    comparison(done.compared)
+    print("\nThe paper's claims, on users with a profile:")
+    for one in done.claims["with_profile"]:
+        single = len(one.pairs) == 1
+        numbers = difference(dataclasses.asdict(one.pairs[0])) if single else f"{len(one.pairs)} comparisons"
+        print(f"  {one.verdict:14} {one.claim.words}" + (f": {numbers}" if one.pairs else ""))
+    print(f"in full: {done.compared.out}/claims.md; the data: {done.compared.out}/table1.md")
 
 
 def ranking(found: "Ranking") -> None:

@@ -7,7 +7,7 @@ two thirds of the variance between seeds.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from drpn.dataset.arrays import Array
 DRAWS = 1000
 _TAILS = (0.025, 0.975)
 _WEIGHTS_AT_ONCE = 1 << 21
+Name = TypeVar("Name")
 
 
 class Interval(NamedTuple):
@@ -46,7 +47,7 @@ def intervals(
     values: Mapping[str, Array], users: Array, rng: np.random.Generator, draws: int = DRAWS
 ) -> dict[str, Interval]:
     """The means and intervals of several metrics of the same impressions, from one set of draws."""
-    stacked = np.stack([np.atleast_2d(each) for each in values.values()])  # (metrics, seeds, impressions)
+    stacked = np.stack(np.broadcast_arrays(*map(np.atleast_2d, values.values())))  # (metrics, seeds, impressions)
     found = _bootstrap(stacked, users, rng, draws)
     lows, highs = np.quantile(found.draws, _TAILS, axis=0)
     rows = zip(values, found.mean, lows, highs, strict=True)
@@ -58,9 +59,21 @@ def paired(first: Array, second: Array, users: Array, rng: np.random.Generator, 
 
     Of (seeds, impressions), equal seeds are compared with each other; a model without seeds is compared with each.
     """
-    found = _bootstrap((np.atleast_2d(first) - np.atleast_2d(second))[None], users, rng, draws)
-    low, high = np.quantile(found.draws[:, 0], _TAILS)
-    return Comparison(float(found.mean[0]), float(low), float(high), float((found.draws[:, 0] <= 0).mean()))
+    return differences({"": (first, second)}, users, rng, draws)[""]
+
+
+def differences(
+    pairs: Mapping[Name, tuple[Array, Array]], users: Array, rng: np.random.Generator, draws: int = DRAWS
+) -> dict[Name, Comparison]:
+    """Several such comparisons, from one set of draws."""
+    stacked = np.stack(
+        np.broadcast_arrays(*(np.atleast_2d(first) - np.atleast_2d(second) for first, second in pairs.values()))
+    )  # (pairs, seeds, impressions)
+    found = _bootstrap(stacked, users, rng, draws)
+    lows, highs = np.quantile(found.draws, _TAILS, axis=0)
+    not_higher = (found.draws <= 0).mean(axis=0)
+    rows = zip(pairs, found.mean, lows, highs, not_higher, strict=True)
+    return {name: Comparison(*map(float, numbers)) for name, *numbers in rows}
 
 
 @dataclass(frozen=True)

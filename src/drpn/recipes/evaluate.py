@@ -89,11 +89,10 @@ def compare(
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The rows of all systems, and the first one's paired AUC against each of the others."""
     users = np.asarray(impressions.users)
-    has_profile = ((dataset.clicked[:, 0] > 0) | (dataset.skipped[:, 0] > 0))[users]
     table = [
         row
         for name, metrics in measured.items()
-        for row in rows(name, metrics, users, has_profile, np.random.default_rng(seed))
+        for row in rows(name, metrics, users, has_profile(dataset, users), np.random.default_rng(seed))
     ]
     (first, of_first), *others = measured.items()
     comparisons = [
@@ -102,6 +101,12 @@ def compare(
         for name, metrics in others
     ]
     return table, comparisons
+
+
+def has_profile(dataset: Dataset, users: Array) -> Array:
+    """Whether each of the users has clicked or skipped anything in the profile window."""
+    known: Array = ((dataset.clicked[:, 0] > 0) | (dataset.skipped[:, 0] > 0))[users]
+    return known
 
 
 @torch.no_grad()

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from drpn.bundle.files import Bundle
 from drpn.dataset.folder import Dataset
 from drpn.errors import RunError
 from drpn.output import whole_file, writing_to
+from drpn.provenance import commit
 
 FORMAT = 1
 RUN, BUNDLE, CURVE_PICTURE, TENSORBOARD = "run.json", "bundle", "curve.png", "tensorboard"
@@ -84,16 +84,6 @@ def facts_of(dataset: Dataset, model: str, settings: Any, training: Any) -> dict
         "dataset": str(dataset.path.absolute()),
         "dataset_files": dataset.manifest["files"],
     }
-
-
-def commit() -> str | None:
-    """The commit of this source, where it is a checkout."""
-    here = Path(drpn.__file__).parent
-    try:
-        found = subprocess.run(["git", "-C", here, "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
-    except OSError:
-        return None
-    return found.stdout.strip() or None
 
 
 def _read(file: Path) -> dict[str, Any]:

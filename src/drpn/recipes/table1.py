@@ -42,6 +42,8 @@ _LABELS = {
     "words_with_vector": "words with a vector",
     "text_with_vector": "text with a vector",
 }
+_NEAR = {"news": 0.02, "users": 0.3, "clicked_samples": 0.1, "skipped_samples": 0.1}
+"""How far from the paper's numbers those of MIND-large may be, which depends on who and what is counted."""
 _SHARES = ("users_without", "users_not", "words_with", "text_with")
 
 
@@ -63,6 +65,16 @@ def table1(statistics: dict[str, Any]) -> list[Row]:
         if value != {}:
             rows.append(Row(label, _number(key, value), _number(key, _PAPER.get(key))))
     return rows
+
+
+def is_mind_large(manifest: dict[str, Any]) -> bool:
+    """Whether a dataset folder is MIND-large as the paper prepared it, by its sources and statistics."""
+    files = {source["name"].rpartition("/")[2] for source in manifest["sources"]}
+    known_truth = any(column["name"] == "appeal" for column in manifest["columns"])
+    if not files >= {"news.tsv", "behaviors.tsv"} or known_truth:
+        return False
+    numbers = manifest["statistics"]
+    return all(abs(numbers[name] / _PAPER[name] - 1) <= share for name, share in _NEAR.items())
 
 
 def _number(key: str, value: Any) -> str:

@@ -1,0 +1,67 @@
+"""Many systems on the same impressions: means, how far seeds stray, and how each stands to one of them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from drpn.dataset.arrays import Array
+from drpn.evaluation.bootstrap import DRAWS, differences, intervals
+from drpn.evaluation.groups import masks
+from drpn.evaluation.metrics import METRICS, Metrics
+
+
+def compared(
+    systems: Mapping[str, Metrics],
+    users: Array,
+    has_profile: Array,
+    *,
+    base: str | None,
+    seed: int = 0,
+    draws: int = DRAWS,
+) -> list[dict[str, Any]]:
+    """A row for each system and group, ready for JSON.
+
+    The keys of `groups.rows`, and `<metric>_deviation`: the standard deviation over seeds, None where there is one
+    seed. `auc_less_base` is the paired difference to the system `base`, its interval drawn over users and seeds.
+    """
+    return [
+        {"model": name, "group": group} | numbers
+        for group, mask in masks(has_profile).items()
+        for name, numbers in _of_group(
+            {name: one[mask] for name, one in systems.items()}, users[mask], base, seed, draws
+        )
+    ]
+
+
+def deviation(values: Array) -> float | None:
+    """The standard deviation over seeds of the mean over impressions; None of fewer than two seeds."""
+    if values.ndim == 1 or len(values) < 2:
+        return None
+    return float(np.nanmean(values, axis=1).std(ddof=1))
+
+
+def _of_group(
+    systems: Mapping[str, Metrics], users: Array, base: str | None, seed: int, draws: int
+) -> list[tuple[str, dict[str, Any]]]:
+    counted = {name: int(one.counted.sum()) for name, one in systems.items()}
+    if not any(counted.values()):
+        empty = dict.fromkeys(key for name in METRICS for key in (name, f"{name}_interval", f"{name}_deviation"))
+        return [(name, {"impressions": 0, **empty, "auc_less_base": None}) for name in systems]
+    rows: dict[str, dict[str, Any]] = {name: {"impressions": count} for name, count in counted.items()}
+    for metric in METRICS:
+        values = {name: one.by_name()[metric] for name, one in systems.items()}
+        for name, found in intervals(values, users, np.random.default_rng(seed), draws).items():
+            rows[name] |= {
+                metric: found.mean,
+                f"{metric}_interval": [found.low, found.high],
+                f"{metric}_deviation": deviation(values[name]),
+            }
+    others = {name: one for name, one in systems.items() if base in systems and name != base}
+    against = {}
+    if others and base is not None:
+        pairs = {name: (one.auc, systems[base].auc) for name, one in others.items()}
+        against = differences(pairs, users, np.random.default_rng(seed), draws)
+    for name, row in rows.items():
+        row["auc_less_base"] = against[name]._asdict() if name in against else None
+    return list(rows.items())

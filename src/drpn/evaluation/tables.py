@@ -1,0 +1,80 @@
+"""Tables of text, as Markdown and as LaTeX."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+RULE = None
+"""In place of a row: a line between two parts of a table."""
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "±": r"$\pm$",
+    "–": "--",
+    **{character: f"\\{character}" for character in "&%$#_{}"},
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+}
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text under their heads."""
+
+    caption: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...] | None, ...]
+    """`**text**` is bold; None is a line between two parts."""
+    left: int = 1
+    """So many columns are words, set to the left; the others are numbers, set to the right."""
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if row is not RULE and len(row) != len(self.heads):
+                raise ValueError(f"a row has {len(row)} cells under {len(self.heads)} heads: {row}")
+
+
+def markdown(table: Table) -> list[str]:
+    """The lines of a Markdown table; parts are not told apart there."""
+    aligned = ["---" if place < table.left else "---:" for place in range(len(table.heads))]
+    rows = [row for row in table.rows if row is not RULE]
+    return [_line(row) for row in (table.heads, aligned, *rows)]
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", r"\|").replace("\n", " ") for cell in cells) + " |"
+
+
+def latex(table: Table, *, label: str) -> list[str]:
+    """The lines of a LaTeX table as wide as the column; needs the packages booktabs and graphicx."""
+    columns = "l" * table.left + "r" * (len(table.heads) - table.left)
+    body = [r"\midrule" if row is RULE else _latex_row(row) for row in table.rows]
+    return [
+        r"\begin{table}",
+        r"\centering",
+        r"\resizebox{\columnwidth}{!}{%",
+        rf"\begin{{tabular}}{{{columns}}}",
+        r"\toprule",
+        _latex_row([f"**{head}**" if head else "" for head in table.heads]),
+        r"\midrule",
+        *body,
+        r"\bottomrule",
+        r"\end{tabular}}",
+        rf"\caption{{{_escaped(table.caption)}}}",
+        rf"\label{{{label}}}",
+        r"\end{table}",
+    ]
+
+
+def _latex_row(cells: Sequence[str]) -> str:
+    return " & ".join(_latex_cell(cell) for cell in cells) + r" \\"
+
+
+def _latex_cell(cell: str) -> str:
+    bold = re.fullmatch(r"\*\*(.*)\*\*", cell)
+    return rf"\textbf{{{_escaped(bold[1])}}}" if bold else _escaped(cell)
+
+
+def _escaped(text: str) -> str:
+    plain = "".join(_LATEX.get(character, character) for character in text)
+    return re.sub(r"(?<!\w)-(?=\d)", "$-$", plain)  # a minus sign, not a hyphen

@@ -1,0 +1,128 @@
+"""The paper's claims, each held, failed or not separated by a comparison of ours."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from drpn.dataset.arrays import Array
+from drpn.evaluation.bootstrap import DRAWS, Comparison, differences
+from drpn.evaluation.metrics import METRICS, Metrics
+from drpn.evaluation.tables import Table
+from drpn.recipes.pages import HEADS
+from drpn.recipes.paper import CLAIMS, LEVEL, NAMES, TABLE2, TABLE3, Claim
+
+Verdict = Literal["held", "failed", "not separated", "not run"]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One comparison that a claim makes."""
+
+    first: str
+    second: str
+    difference: float
+    low: float
+    high: float
+    verdict: Verdict
+    paper: float
+    """The difference of the paper's own numbers."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A claim and what came of it."""
+
+    claim: Claim
+    verdict: Verdict
+    pairs: tuple[Pair, ...]
+    """Those of which both systems were run."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "words": self.claim.words,
+            "place": self.claim.place,
+            "metric": self.claim.metric,
+            "level": self.claim.level,
+            "remark": self.claim.remark,
+            "verdict": self.verdict,
+            "compared": len(self.pairs),
+            "of": len(self.claim.pairs),
+            "pairs": [asdict(pair) for pair in self.pairs],
+        }
+
+
+def judge(
+    systems: Mapping[str, Metrics],
+    users: Array,
+    claims: Sequence[Claim] = CLAIMS,
+    *,
+    seed: int = 0,
+    draws: int = DRAWS,
+) -> list[Judged]:
+    """Every claim by the paired differences of the systems that were run, intervals drawn over users and seeds.
+
+    A claim is held if all its comparisons are, failed if one is. One system is above another if the interval of the
+    difference is above zero, and fails to be if it is below; it is level if the interval is above -LEVEL, and fails to
+    be if it is below that.
+    """
+    wanted = {
+        (first, second, claim.metric): None
+        for claim in claims
+        for first, second in claim.pairs
+        if first in systems and second in systems
+    }
+    found: dict[tuple[str, str, str], Comparison] = {}
+    if wanted and next(iter(systems.values())).counted.any():
+        pairs = {key: tuple(systems[name].by_name()[key[2]] for name in key[:2]) for key in wanted}
+        found = differences(pairs, users, np.random.default_rng(seed), draws)  # type: ignore[arg-type]
+    return [_judged(claim, found) for claim in claims]
+
+
+def table(judged: Sequence[Judged], *, beside_paper: bool) -> Table:
+    """One row for each comparison, under the words of its claim."""
+    heads = ["claim", "verdict", "comparison", "ours, 95 % interval", *(["the paper's"] if beside_paper else [])]
+    rows: list[tuple[str, ...] | None] = []
+    for one in judged:
+        words = f"{one.claim.words} ({one.claim.place}{f'; {one.claim.remark}' if one.claim.remark else ''})"
+        verdict = one.verdict
+        if 0 < len(one.pairs) < len(one.claim.pairs):
+            words += f" [{len(one.pairs)} of {len(one.claim.pairs)} compared]"
+        lines = [_line(pair, one.claim, beside_paper) for pair in one.pairs] or [("",) * (len(heads) - 2)]
+        rows += [None] if rows else []
+        rows += [(words, f"**{verdict}**", *lines[0]), *(("", "", *line) for line in lines[1:])]
+    return Table("The paper's claims", tuple(heads), tuple(rows), left=3)
+
+
+def _judged(claim: Claim, found: Mapping[tuple[str, str, str], Comparison]) -> Judged:
+    floor = -LEVEL if claim.level else 0.0
+    pairs = []
+    for first, second in claim.pairs:
+        if compared := found.get((first, second, claim.metric)):
+            numbers = (compared.difference, compared.low, compared.high)
+            paper = round(_reported(first, claim.metric) - _reported(second, claim.metric), 4)
+            pairs.append(Pair(first, second, *numbers, _verdict(compared, floor), paper))
+    verdicts = {pair.verdict for pair in pairs}
+    verdict: Verdict = "not run"
+    if verdicts:
+        verdict = "failed" if "failed" in verdicts else "held" if verdicts == {"held"} else "not separated"
+    return Judged(claim, verdict, tuple(pairs))
+
+
+def _verdict(found: Comparison, floor: float) -> Verdict:
+    if found.low > floor:
+        return "held"
+    return "failed" if found.high < floor else "not separated"
+
+
+def _reported(model: str, metric: str) -> float:
+    return (TABLE2 | TABLE3)[model][METRICS.index(metric)] / 100
+
+
+def _line(pair: Pair, claim: Claim, beside_paper: bool) -> tuple[str, ...]:
+    relation = "level with" if claim.level else "above"
+    words = f"{NAMES[pair.first]} {relation} {NAMES[pair.second]}, {HEADS[claim.metric]}: {pair.verdict}"
+    numbers = f"{pair.difference:+.4f} ({pair.low:+.4f} to {pair.high:+.4f})"
+    return (words, numbers, *([f"{pair.paper:+.4f}"] if beside_paper else []))
