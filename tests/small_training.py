@@ -19,7 +19,7 @@ from drpn.training.loop import CURVE, Loop
 from drpn.training.settings import TrainingSettings
 
 SMALL: dict[str, Any] = {"size": 16, "heads": 2, "hidden": 8, "graph_heads": 2}
-OTHERS: dict[str, Any] = {"filters": 6, "attention": 6, "category_size": 5, "user_size": 5}
+OTHERS: dict[str, Any] = {"filters": 16, "attention": 16, "category_size": 8, "user_size": 8}
 """Settings that make other models than DRPN small."""
 AS_COMMAND: dict[str, Any] = {"epochs": 4, "patience": 4, "batch": 8, "device": "cpu", "save_seconds": 0.0}
 SETS = [f"model.{name}={value}" for name, value in SMALL.items()]

@@ -7,9 +7,10 @@ from typing import Literal
 import pytest
 
 from drpn import config
+from drpn.dataset.settings import DataSettings
 from drpn.errors import SettingsError
 from drpn.models.catalogue import CATALOGUE
-from drpn.recipes.settings import load_settings
+from drpn.recipes.settings import load_data_settings, load_settings, load_settings_of
 from drpn.training.settings import TrainingSettings
 
 
@@ -108,7 +109,17 @@ CONFIGS = sorted((Path(__file__).parents[1] / "configs").glob("*.toml"))
 
 @pytest.mark.parametrize("file", CONFIGS, ids=lambda file: file.stem)
 def test_every_shipped_config_is_taken_and_changes_something(file: Path) -> None:
-    assert load_settings(file, [], model="drpn") != load_settings(None, [], model="drpn")
+    found, defaults = load_settings_of(CATALOGUE, file), load_settings_of(CATALOGUE)
+    assert all(found[model] != defaults[model] for model in CATALOGUE)
+    assert load_data_settings(file) == found["drpn"].data
+
+
+def test_data_settings_may_stand_beside_those_of_any_model(tmp_path: Path) -> None:
+    file = tmp_path / "a.toml"
+    file.write_text("[data]\nwords = 9\n[model]\nfilters = 7\n")
+    assert load_data_settings(file, ["data.neighbours=3"]) == DataSettings(words=9, neighbours=3)
+    with pytest.raises(SettingsError, match=r"there is no setting 'data\.wordz'; did you mean 'words'"):
+        load_data_settings(None, ["data.wordz=3"])
 
 
 @pytest.mark.parametrize("name", CATALOGUE)

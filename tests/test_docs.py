@@ -39,6 +39,37 @@ def test_the_example_of_the_events_format_can_be_prepared(tmp_path: Path) -> Non
     assert list(dataset.impressions("test").extras["read_seconds"])[1] == 2
 
 
+QUOTES = re.findall(r"```python\n# (\S+)\n(.*?)```", (ROOT / "docs" / "adding-a-model.md").read_text(), re.DOTALL)
+
+
+@pytest.mark.parametrize(("file", "quote"), QUOTES)
+def test_what_adding_a_model_quotes_stands_in_the_file(file: str, quote: str) -> None:
+    """In this order; a line of three dots is what was left out."""
+    source, found = (ROOT / file).read_text(encoding="utf-8"), 0
+    for part in re.split(r"^ *\.\.\.\n", quote, flags=re.MULTILINE):
+        found = source.find(f"\n{part}", found)
+        assert found >= 0, part
+
+
+def test_adding_a_model_quotes_nothing_unchecked_and_names_what_exists() -> None:
+    text = (ROOT / "docs" / "adding-a-model.md").read_text()
+    assert len(QUOTES) == text.count("```python") >= 5
+    for link in re.findall(r"\]\(([^)]+)\)", text):
+        assert (ROOT / "docs" / link).exists(), link
+    layers = [*(ROOT / "src" / "drpn" / "layers").glob("*.py"), ROOT / "src" / "drpn" / "models" / "encoded.py"]
+    source = "".join(path.read_text() for path in layers)
+    rules = text[text.index("## 4.") : text.index("## 5.")]
+    blocks = {name for how in re.findall(r"\| ([^|]+) \|$", rules, re.MULTILINE) for name in _names(how)}
+    assert {"rows", "in_place", "at_positions", "masked_softmax", "or_else"} <= blocks
+    for name in blocks:
+        assert re.search(rf"^(def|class) {name}\b", source, re.MULTILINE), name
+
+
+def _names(text: str) -> list[str]:
+    """Functions and classes in backticks, with or without arguments."""
+    return re.findall(r"`(\w+)(?:\([^`]*\))?`", text)
+
+
 def test_every_command_of_the_docs_exists(drpn) -> None:
     help_text = drpn("--help").stdout
     pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]

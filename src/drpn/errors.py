@@ -8,6 +8,7 @@ DrpnError
 ├── RunError              a run or bundle that is missing, broken or of another format
 ├── ScoreError            scores that cannot be measured
 ├── TrainingError         a training that cannot begin or go on
+│   └── DivergedError     a training whose loss or scores are no longer finite
 ├── ExplainError          a model or a user that cannot be explained
 ├── MemoryShortError      not enough memory for the settings
 └── OutputError           results that cannot be written where they were asked for
@@ -51,6 +52,10 @@ class ExplainError(DrpnError):
 
 class TrainingError(DrpnError):
     """A training that cannot begin or go on."""
+
+
+class DivergedError(TrainingError):
+    """A training whose loss or scores are no longer finite."""
 
 
 class MemoryShortError(DrpnError):

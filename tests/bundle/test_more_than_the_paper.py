@@ -25,7 +25,7 @@ from drpn.recipes.prepare import prepare
 from drpn.recipes.train import train
 from drpn.training.loss import click_loss
 from drpn.training.settings import TrainingSettings
-from drpn.training.steps import Stepper
+from drpn.training.steps import Samples, Stepper
 from reads_everything import NAME, Everything, EverythingSettings, enter, stirred
 from writing import MindLine, write_mind
 
@@ -165,7 +165,7 @@ def test_a_step_finds_the_neighbours_of_candidates(dataset: Dataset) -> None:
     for users, candidates in plan.batches(1):
         batch = tables.batch(users, candidates)
         expected = click_loss(model.score(model.encode_news(tables.news), batch), batch.candidate_mask)
-        torch.testing.assert_close(step(users, candidates), expected.detach(), rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(step(Samples(users, candidates)), expected.detach(), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 from drpn.cli.app import app
 from drpn.cli.app import demo as demo_command
 from drpn.dataset.folder import Dataset
+from drpn.models.catalogue import CATALOGUE
 from drpn.recipes.demo import SEED
 
 COMMANDS = [command.callback.__name__ for command in app.registered_commands]
@@ -95,7 +96,23 @@ def test_from_training_to_a_recommendation(drpn, tmp_path: Path) -> None:
     assert len(lines) == len(Dataset.open(tmp_path / "data").impressions("test"))
     assert drpn("explain", "run", "--user", user, "--out", "case.png").returncode == 0
     assert (tmp_path / "case.png").exists()
-    assert json.loads(drpn("models", "--json").stdout)["rows"][0]["name"] == "drpn"
+
+
+def test_models(drpn, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = {row["name"]: row for row in json.loads(drpn("models", "--json").stdout)["rows"]}
+    assert list(rows) == list(CATALOGUE)
+    assert rows["drpn"]["paper"] == "Hu, Qiu and Wu, Findings of NAACL 2022"
+    assert rows["drpn"]["settings"]["size"] == 300
+    assert rows["gerl"]["reads"] == ["clicked", "user id"]
+    assert rows["gerl"]["prepare"] == ["data.user_neighbours=10"]
+    assert rows["nrms-tce"]["training"] == {"loss": "tce"}
+    monkeypatch.setenv("COLUMNS", "80")
+    table = drpn("models").stdout
+    assert all(f"\n{name} " in table for name in CATALOGUE)
+    lines = table[table.index("\ngerl") :].splitlines()[1:5]
+    assert lines[0].rstrip() == "gerl      clicked, user id  Ge et al., WWW 2020"
+    assert lines[1].startswith(" " * 28 + "size=300, heads=8, head_size=16")
+    assert lines[3].strip() == "prepare with data.user_neighbours=10"
 
 
 def test_standard_output_holds_results_alone(tmp_path: Path, mind: Path) -> None:

@@ -58,7 +58,8 @@ def test_training_ends_with_its_passes(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_the_loss_falls(name: str, tmp_path: Path) -> None:
     """64 clicks can be learnt by heart; chance would cost log 4 = 1.39."""
-    trained = toy(name, epochs=18, patience=18, rate=5e-3)(tmp_path).run(lambda _: 0.5, resume=False)
+    passes = 30 if name.startswith("naml") else 18  # which begins slowly: views that are still alike
+    trained = toy(name, epochs=passes, patience=passes, rate=5e-3)(tmp_path).run(lambda _: 0.5, resume=False)
     losses = [point["loss"] for point in trained.curve]
     assert losses[0] < 1.6
     assert losses[-1] < 0.7 * losses[0], losses

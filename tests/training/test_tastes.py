@@ -97,7 +97,7 @@ def test_learns_tastes(name: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
     count = TOPICS + 1
     shape = DataShape(news=STORIES, words=TOPICS * 10 + 1, users=READERS, categories=count, subcategories=count)
-    model = CATALOGUE[name].model(small(name, filters=16, category_size=8, attention=16, user_size=8), shape)
+    model = CATALOGUE[name].model(small(name), shape)
     sampler = Sampler(clicks, tables, settings.batch, settings.negatives, settings.seed)
     later_is_better = itertools.count()
     Loop(model, tables, sampler, settings, tmp_path, Silent()).run(lambda _: next(later_is_better), resume=False)

@@ -4,6 +4,7 @@ import os
 import sys
 
 from drpn.cli import comparing as comparing  # its commands join the others
+from drpn.cli import tuning as tuning  # likewise
 from drpn.cli.app import app
 from drpn.errors import DrpnError
 

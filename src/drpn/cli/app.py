@@ -12,7 +12,7 @@ import drpn
 from drpn import progress
 from drpn.cli import printing
 from drpn.errors import SettingsError
-from drpn.recipes.settings import load_settings
+from drpn.recipes.settings import load_data_settings, load_settings
 
 app = typer.Typer(
     name="drpn",
@@ -122,11 +122,10 @@ def prepare(
     from drpn.recipes.prepare import prepare as run
 
     del engine  # one choice so far
-    settings = load_settings(config, sets or ())
     dataset = run(
         logs,
         out,
-        settings.data,
+        load_data_settings(config, sets or ()),
         format=format.value,
         vectors=vectors,
         entities=entities,
@@ -285,20 +284,20 @@ def explain(
 
 @app.command()
 def models(json: Json = False) -> None:
-    """List the catalogue: every model with its paper and its settings.
+    """List the catalogue: every model with its paper, its sizes, what it reads and what the folder must hold for it.
+
+    With --json all settings of each.
 
     Example: [bold]drpn models --json | jq -r '.rows[].name'[/]
     """
     from drpn.models.catalogue import CATALOGUE
+    from drpn.recipes.models import describe
 
+    found = [describe(name) for name in CATALOGUE]
     if json:
-        rows = [
-            {"name": name, "paper": entry.paper, "settings": dataclasses.asdict(entry.settings)}
-            for name, entry in CATALOGUE.items()
-        ]
-        printing.as_json({"rows": rows})
+        printing.as_json({"rows": [dataclasses.asdict(one) for one in found]})
     else:
-        printing.catalogue(CATALOGUE)
+        printing.catalogue(found)
 
 
 @app.command()

@@ -20,12 +20,13 @@ if TYPE_CHECKING:  # these need what a machine that only trains may not have
     from drpn.dataset.folder import Dataset
     from drpn.explain.profiles import Reader
     from drpn.logs.simulate import Simulated
-    from drpn.models.catalogue import Entry
     from drpn.recipes.compare import Compared
     from drpn.recipes.demo import Demo
     from drpn.recipes.evaluate import Evaluation
+    from drpn.recipes.models import Description
     from drpn.recipes.reproduce import Reproduced
     from drpn.recipes.runs import Run
+    from drpn.recipes.tune import Tuned
 
 
 def as_json(document: Any) -> None:
@@ -142,6 +143,22 @@ def reproduction(done: "Reproduced") -> None:
     print(f"in full: {done.compared.out}/claims.md; the data: {done.compared.out}/table1.md")
 
 
+def tuned(found: "Tuned") -> None:
+    """The trials of a search, and what to type next."""
+    names = list(found.best.values)
+    table = Table("trial", "validation AUC", *names, "", box=None, pad_edge=False)
+    for column in table.columns[:-1]:
+        column.justify = "right"
+    for trial in found.trials:
+        auc = "diverged" if trial.validation_auc is None else f"{trial.validation_auc:.4f}"
+        values = [f"{trial.values[name]:g}" for name in names]
+        table.add_row(str(trial.number), auc, *values, "best" if trial == found.best else "")
+    Console().print(table)
+    search = found.search
+    print(f"settings of the best trial: {found.out}")
+    print(f"next: drpn train {search.dataset.path} --out run --model {search.model} --config {found.out}")
+
+
 def ranking(found: "Ranking") -> None:
     """A ranking as a table."""
     table = Table("", "news", "score", "title", box=None, pad_edge=False)
@@ -150,15 +167,15 @@ def ranking(found: "Ranking") -> None:
     Console().print(table)
 
 
-def catalogue(models: "dict[str, Entry]") -> None:
-    """Every model with its paper, and the settings in which it differs from the first of its kind."""
-    table = Table("model", "paper", "settings", box=None, pad_edge=False)
-    for name, entry in models.items():
-        chosen = dataclasses.asdict(entry.settings)
-        plain = dataclasses.asdict(type(entry.settings)())
-        different = {key: value for key, value in chosen.items() if value != plain[key]}
-        shown = different or chosen
-        table.add_row(name, entry.paper, ", ".join(f"{key}={value}" for key, value in shown.items()))
+def catalogue(models: "list[Description]") -> None:
+    """Every model: what it reads, its paper, its sizes, and what the dataset folder must have been prepared with."""
+    table = Table("model", "reads", "paper, sizes, what to prepare the folder with", box=None, pad_edge=False)
+    for one in models:
+        lines = [escape(one.paper), f"[dim]{one.sizes}[/]"]
+        lines += [f"prepare with {needed}" for needed in one.prepare]
+        lines += [f"prepare with {needed} [dim]for {setting}[/]" for setting, needed in one.more.items()]
+        table.add_row(one.name, ", ".join(one.reads), "\n".join(lines))
+    table.columns[0].no_wrap = table.columns[1].no_wrap = True
     Console().print(table)
 
 

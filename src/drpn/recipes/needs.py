@@ -7,7 +7,7 @@ from drpn.batches.tables import NEEDS
 from drpn.dataset.folder import Dataset
 from drpn.dataset.settings import DataSettings
 from drpn.errors import FolderError
-from drpn.models.base import DataShape
+from drpn.models.base import ClickModel, DataShape
 from drpn.recipes.settings import entry
 
 
@@ -29,9 +29,14 @@ REMEDIES = {
 _SMALLEST = DataShape(news=2, words=2, users=2, categories=2, subcategories=2, entities=2)
 
 
+def smallest(model: str, settings: Any) -> ClickModel:
+    """The model for data that hold next to nothing: enough to ask it what it reads and needs."""
+    return entry(model).model(settings, _SMALLEST)
+
+
 def needs_of(model: str, settings: Any) -> tuple[str, ...]:
     """What a model with these settings needs, whatever the data."""
-    return entry(model).model(settings, _SMALLEST).needs
+    return smallest(model, settings).needs
 
 
 def lacking(model: str, settings: Any, dataset: Dataset) -> str | None:
@@ -58,9 +63,10 @@ def _options(dataset: Dataset, more: dict[str, int]) -> str:
     """What else was chosen for the folder, so that it stays as it was, and what it needs more."""
     defaults, chosen = dataclasses.asdict(DataSettings()), dataset.manifest["settings"]
     kept = {name: chosen[name] for name, value in defaults.items() if chosen.get(name, value) != value}
-    options = [f"--set data.{name}={_in_toml(value)}" for name, value in (kept | more).items()]
+    options = [f"--set data.{name}={in_toml(value)}" for name, value in (kept | more).items()]
     return " ".join((["--skip-unknown-news"] if chosen.get("skip_unknown_news") else []) + options)
 
 
-def _in_toml(value: Any) -> str:
+def in_toml(value: Any) -> str:
+    """As it is written behind --set."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -13,6 +13,8 @@ from drpn.errors import SettingsError
 from drpn.models.catalogue import CATALOGUE, Entry
 from drpn.training.settings import TrainingSettings
 
+SECTIONS = ("data", "model", "training")
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -29,6 +31,13 @@ def load_settings(file: Path | None = None, sets: Iterable[str] = (), *, model: 
     return Settings(**config.load(defaults, file=file, sets=sets))
 
 
+def load_data_settings(file: Path | None = None, sets: Iterable[str] = ()) -> DataSettings:
+    """The section `data` alone: a file may say of several models what not all of them have."""
+    said = config.read(SECTIONS, file=file, sets=sets)
+    data: DataSettings = config.build(DataSettings(), said["data"], section="data")
+    return data
+
+
 def load_settings_of(
     models: Iterable[str], file: Path | None = None, sets: Iterable[str] = (), *, folder: Path | None = None
 ) -> dict[str, Settings]:
@@ -37,7 +46,7 @@ def load_settings_of(
     Of `file` and `sets`, a setting of the section `model` reaches the models that have it.
     """
     own = {model: load_settings(_own_file(folder, model), model=model) for model in models}
-    said = config.read(("data", "model", "training"), file=file, sets=sets)
+    said = config.read(SECTIONS, file=file, sets=sets)
     keys = {model: {field.name for field in fields(one.model)} for model, one in own.items()}
     for key in said["model"]:
         config.known(key, set().union(*keys.values()), f"none of the models has a setting 'model.{key}'")

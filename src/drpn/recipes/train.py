@@ -12,7 +12,7 @@ from drpn.batches.samples import Clicks, Sampler
 from drpn.batches.tables import Tables
 from drpn.bundle.files import shape_of, write_bundle
 from drpn.dataset.folder import Dataset
-from drpn.errors import TrainingError
+from drpn.errors import DivergedError, TrainingError
 from drpn.evaluation.metrics import measure
 from drpn.evaluation.scoring import score_on_device
 from drpn.models.base import ClickModel
@@ -88,7 +88,7 @@ def validation_auc(model: ClickModel, tables: Tables, dataset: Dataset, size: in
     with naming_what_to_lower("model.size", size):
         scores = score_on_device(model, tables, impressions, Silent())
     if not torch.isfinite(scores).all():
-        raise TrainingError("the model's scores are no longer finite: the training has diverged; lower training.rate")
+        raise DivergedError("the model's scores are no longer finite: the training has diverged; lower training.rate")
     auc = measure(scores, impressions.clicked, impressions.offsets).mean()["auc"]
     if math.isnan(auc):
         raise TrainingError(f"{dataset.path} has nothing to validate on: no impression there has a click and a skip")

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from drpn.batches.samples import Sampler
 from drpn.batches.tables import Tables
-from drpn.errors import TrainingError
+from drpn.errors import DivergedError
 from drpn.models.base import ClickModel
 from drpn.output import whole_file
 from drpn.progress import Progress as Reporter
@@ -137,7 +137,7 @@ class Loop:
     def _finite(self, summed: Tensor, progress: Progress) -> float:
         loss = float(summed)
         if not math.isfinite(loss):
-            raise TrainingError(
+            raise DivergedError(
                 f"the loss is {loss} in pass {progress.epoch + 1} by step {progress.step}; "
                 f"lower training.rate, which is {self.settings.rate}"
             )

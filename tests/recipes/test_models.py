@@ -1,0 +1,76 @@
+"""What the catalogue says of each model is so."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from drpn.batches.batch import Batch
+from drpn.models.base import ClickModel, DataShape
+from drpn.models.catalogue import CATALOGUE
+from drpn.recipes.models import describe
+from small_newsroom import CATEGORIES, NEWSROOM, SUBCATEGORIES, WORDS, everybody, scores
+from small_training import small
+
+
+def any_weights(name: str) -> ClickModel:
+    """The model, small, none of its weights zero."""
+    shape = DataShape(len(NEWSROOM) + 1, WORDS, 3, CATEGORIES, SUBCATEGORIES)
+    model = CATALOGUE[name].model(small(name), shape).double().eval()
+    random = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(std=0.5, generator=random)
+    return model
+
+
+def others(batch: Batch, what: str) -> Batch:
+    """The same readers, but for what they clicked, what they skipped, or who they are."""
+    changed: dict[str, Tensor] = {
+        "clicked": batch.clicked.roll(1, dims=0),
+        "skipped": batch.skipped.roll(1, dims=0),
+        "user id": torch.full_like(batch.users, 2),
+    }
+    return replace(batch, **{{"user id": "users"}.get(what, what): changed[what]})
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("what", ["clicked", "skipped", "user id"])
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_a_model_reads_what_is_said_and_nothing_else(name: str, what: str) -> None:
+    model, batch = any_weights(name), everybody()
+    moved = (scores(model, others(batch, what)) - scores(model, batch)).abs().max()
+    assert (moved > 1e-6) == (what in describe(name).reads)
+
+
+def test_what_a_folder_must_be_prepared_with() -> None:
+    found = {name: one.prepare for name in CATALOGUE if (one := describe(name)).prepare}
+    assert found == {"gerl": ["data.user_neighbours=10"]}
+    more = {name: one.more for name in CATALOGUE if (one := describe(name)).more}
+    assert more == {
+        "dkn": {"model.entities=true": "data.entities=5"},
+        "naml": {"model.abstract=true": "data.abstracts=40"},
+        "naml-tce": {"model.abstract=true": "data.abstracts=40"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [
+        ("drpn", "size=300, heads=6, hidden=200, graph_heads=2"),
+        ("drpn-dg", "drpn with model.denoise=false, model.graph=false"),
+        ("nrms", "size=300, heads=16, head_size=16, hidden=200"),
+        ("nrms-tce", "nrms with training.loss=tce"),
+    ],
+)
+def test_sizes_and_what_is_different_in_a_variant(name: str, sizes: str) -> None:
+    assert describe(name).sizes == sizes
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_every_model_has_a_size_and_a_paper(name: str) -> None:
+    one: Any = describe(name)
+    assert one.settings["size"] >= 1
+    assert one.paper[-4:].isdigit() or one.paper.endswith("Table 3")
