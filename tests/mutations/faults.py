@@ -52,8 +52,8 @@ FAULTS = [
     Fault(
         "inter-attention reads padding",
         DRPN,
-        "other.value, other_mask.unsqueeze(1))",
-        "other.value, torch.ones_like(other_mask).unsqueeze(1))",
+        "other_value, other_mask.unsqueeze(1))",
+        "other_value, torch.ones_like(other_mask).unsqueeze(1))",
     ),
     Fault(
         "inter-attention with the parameters of the wrong sequence",
