@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from safetensors import SafetensorError
+
 from drpn.errors import OutputError
 
 MARK = ".drpn"
@@ -55,6 +57,10 @@ def writing_to(target: Path) -> Iterator[None]:
     """Tell in one line why `target` could not be written."""
     try:
         yield
+    except SafetensorError as error:  # which holds what the system said as words
+        if any(f"os error {number})" in str(error) for number in _NO_SPACE):
+            raise OutputError(f"{target}: the disk is full; free some space or choose another place") from error
+        raise OutputError(f"{target} cannot be written: {error}; choose another place") from error
     except OSError as error:
         if error.errno in _NO_SPACE:
             raise OutputError(f"{target}: the disk is full; free some space or choose another place") from error

@@ -257,9 +257,13 @@ def test_a_run_that_fails_does_not_take_the_others_with_it(
         small(tmp_path, models=["drpn", "nrms"], seeds=2)
     assert str(failure.value) == (
         "2 of 4 runs failed, the first of them drpn-0: the loss is nan in pass 1 by step 3; "
-        "lower training.rate, which is 5.0 (the runs that ended well are kept)"
+        "lower training.rate, which is 5.0 (the runs that ended well are kept; leave a model out with --models, or "
+        "give it settings of its own: NAME.toml in a folder for --configs)"
     )
     assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["nrms-0", "nrms-1"]
+    page = (tmp_path / "table2.md").read_text()
+    assert "| NRMS |" in page
+    assert "Left out: drpn, of which not every run ended well." in page
 
 
 class Needy(Nrms):

@@ -10,7 +10,7 @@ import pytest
 from drpn.dataset.folder import Dataset
 from drpn.recipes.compare import Compared
 from drpn.recipes.pages import parts_of, tables, write_pages
-from drpn.recipes.paper import TABLE2, TABLE3
+from drpn.recipes.paper import NAMES, TABLE2, TABLE3
 from drpn.recipes.table1 import is_mind_large
 
 MIND: dict[str, Any] = {
@@ -28,9 +28,11 @@ def as_if_mind(compared: Compared, out: Path) -> Path:
     return out
 
 
-def test_the_rows_are_the_paper_s_in_its_order() -> None:
+def test_the_rows_are_the_paper_s_in_its_order(monkeypatch: pytest.MonkeyPatch) -> None:
     trained = ["drpn-p", "drpn", "new", "nrms-tce", "drpn-d", "libfm", "naml"]
     assert parts_of(2, trained, ["popularity"]) == [["libfm", "naml", "nrms-tce", "new"], ["drpn"], ["popularity"]]
+    monkeypatch.setitem(NAMES, "new", "New")  # a name for tables does not make it one of the paper's
+    assert parts_of(2, trained, [])[0] == ["libfm", "naml", "nrms-tce", "new"]
     assert parts_of(3, trained, ["popularity"]) == [["drpn"], ["drpn-d", "drpn-p"]]
 
 

@@ -88,11 +88,11 @@ def test_another_dataset_is_refused(done: Reproduced, logs: Path, tmp_path: Path
 
 
 def test_the_data_have_what_the_models_need(monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = protocol(["drpn", "nrms"])
-    assert (plain.user_neighbours, plain.entities, plain.abstracts) == (0, 0, 0)
-    monkeypatch.setattr("drpn.recipes.reproduce.needs_of", lambda *_: ("user_neighbours",))
-    assert protocol(["drpn"]).user_neighbours == REMEDIES["user_neighbours"].value
-    assert protocol(["drpn"], sets=["data.user_neighbours=3"]).user_neighbours == 3
+    found = protocol()
+    assert (found.user_neighbours, found.entities, found.abstracts) == (REMEDIES["user_neighbours"].value, 0, 0)
+    assert protocol(sets=["data.user_neighbours=3"]).user_neighbours == 3
+    monkeypatch.setattr("drpn.recipes.reproduce.needs_of", lambda *_: ())
+    assert protocol().user_neighbours == 0
 
 
 def test_the_shipped_settings_fit_every_model() -> None:

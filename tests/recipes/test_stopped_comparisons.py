@@ -88,7 +88,7 @@ def test_a_killed_comparison_goes_on(start: Start, data: Path, uninterrupted: Co
 def test_ctrl_c_stops_all_that_go_on_at_once(start: Start, tmp_path: Path) -> None:
     endless = ("--set", "training.epochs=4000", "--set", "training.patience=4000")
     process = start("nrms-0", "nrms-1", options=("--jobs", "2", *endless))
-    process.send_signal(signal.SIGINT)  # to the one that was started, not to those that it started
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     _, error = process.communicate(timeout=120)
     assert process.returncode == 130
     assert "Traceback" not in error

@@ -1,8 +1,9 @@
 """Checkpoints: what they hold, and those that are not taken up."""
 
-import errno
 import json
 import shutil
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from drpn.errors import OutputError, RunError
+from drpn.errors import RunError
 from drpn.training.checkpoint import Checkpoints, Progress, load_checkpoint
 from drpn.training.loop import CHECKPOINT, CURVE
 from small_training import AS_COMMAND, COMMAND, curve, reached, refused, train_small
@@ -75,13 +76,19 @@ def test_what_is_written_is_the_state_at_the_time_of_saving(tmp_path: Path, monk
     assert all(torch.equal(value, before[name]) for name, value in other[0].state_dict().items())
 
 
-def test_a_checkpoint_that_could_not_be_written_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: Any, **__: Any) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("drpn.training.checkpoint.save_file", full)
-    with pytest.raises(OutputError, match="the disk is full"), Checkpoints(tmp_path / "one") as checkpoints:
-        checkpoints.save(*trained_a_little(1), Progress(), {})
+def test_a_checkpoint_that_could_not_be_written_is_told(tmp_path: Path) -> None:
+    """Files of 2,000 bytes at most: what safetensors says of that is no OSError."""
+    code = (
+        "import resource, signal, sys, torch; from pathlib import Path; "
+        "from drpn.training.checkpoint import Checkpoints, Progress; "
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000)); "
+        "model = torch.nn.Linear(100, 100); kept = Checkpoints(Path(sys.argv[1])); "
+        "kept.save(model, torch.optim.Adam(model.parameters()), Progress(), {}); kept.wait()"
+    )
+    found = subprocess.run([sys.executable, "-c", code, tmp_path / "one"], capture_output=True, text=True)
+    assert "OutputError" in found.stderr.splitlines()[-1]
+    assert "the disk is full" in found.stderr.splitlines()[-1]
+    assert not list(tmp_path.iterdir())
 
 
 def test_no_byte_of_a_checkpoint_changes_unnoticed(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def compare(
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Holds a NAME.toml for some models; in a checkout configs/compare if not given.",
+            help="Holds a NAME.toml for some models; in a checkout configs/compare, where it is there, if not given.",
         ),
     ] = None,
     jobs: Jobs = 1,
@@ -91,8 +91,9 @@ def reproduce(
 ) -> None:
     """The paper, whole: prepare MIND by its protocol, train all systems, put Tables 1 to 3 beside the paper's.
 
-    And judge each of its claims: held, failed or not separated, with the numbers. Settings are the papers' own, and
-    in a checkout those of configs/mind-large.toml, which says how long it takes. Stopped, the same command goes on.
+    And judge each of its claims: held, failed or not separated, with the numbers. Sizes are the papers' own, training
+    is DRPN's for all, in a checkout that of configs/mind-large.toml, which says how long it takes. Stopped, the same
+    command goes on.
 
     OUT gets table1, table2, table3 and claims (.md and .tex), compare.png, compare.json and reproduce.json.
 

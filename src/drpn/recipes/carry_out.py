@@ -19,6 +19,7 @@ from drpn.provenance import machine
 from drpn.recipes.noise import measure_noise
 from drpn.recipes.results import Task, write_result
 from drpn.recipes.train import train
+from drpn.training.devices import naming_what_to_lower
 from drpn.training.loop import CURVE
 
 
@@ -41,7 +42,8 @@ def carry_out(task: Task, progress: Progress) -> None:
     points = (task.out / CURVE).read_text(encoding="utf-8").splitlines()
     curve: list[dict[str, Any]] = [json.loads(line) for line in points]
     clicks = bundle.manifest["training"]["clicks"]
-    metrics, measured = _measure(bundle.model, Dataset.open(task.folder, verify=False))
+    with naming_what_to_lower("model.size", task.settings.size):
+        metrics, measured = _measure(bundle.model, Dataset.open(task.folder, verify=False))
     facts = {
         "parameters": sum(parameter.numel() for parameter in bundle.model.parameters()),
         "clicks": clicks,

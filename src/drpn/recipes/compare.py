@@ -14,7 +14,7 @@ import drpn
 from drpn.batches.samples import Clicks
 from drpn.dataset.arrays import Array
 from drpn.dataset.folder import Dataset, SplitName
-from drpn.errors import FolderError, RunError, SettingsError
+from drpn.errors import FolderError, RunError, SettingsError, TrainingError
 from drpn.evaluation.baselines import chance
 from drpn.evaluation.comparison import compared
 from drpn.evaluation.metrics import Metrics, measure
@@ -92,11 +92,22 @@ def compare(
     todo = [task for task in tasks if not is_finished(task)]
     if len(todo) < len(tasks):
         progress.note(f"{len(tasks) - len(todo)} of {len(tasks)} runs are finished already")
-    run_all(todo, jobs, len(Clicks.of(dataset.impressions("train"), torch.device("cpu"))), progress)
+    failed = None
+    try:
+        run_all(todo, jobs, len(Clicks.of(dataset.impressions("train"), torch.device("cpu"))), progress)
+    except TrainingError as error:
+        failed = error
+        unfinished = {task.model for task in tasks if not is_finished(task)}
+        left_out |= {name: f"{name}, of which not every run ended well" for name in sorted(unfinished)}
+        tasks = [task for task in tasks if task.model not in unfinished]
+        if not tasks:
+            raise
     with progress.stage("metrics and intervals"):
         found = _gather(tasks, dataset, out, seeds=seeds, left_out=left_out)
     with progress.stage("tables"):
         _write(found)
+    if failed:
+        raise failed
     return found
 
 

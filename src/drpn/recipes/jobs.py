@@ -1,6 +1,7 @@
 """The runs of a comparison, one by one or several at once in processes of their own, under one progress view."""
 
 import multiprocessing
+import os
 import signal
 import threading
 import time
@@ -42,7 +43,10 @@ def run_all(tasks: Sequence[Task], jobs: int, samples: int, progress: Progress) 
     if failures:
         name, message = next(iter(failures.items()))
         many = f"{len(failures)} of {len(tasks)} runs failed, the first of them " if len(failures) > 1 else ""
-        raise TrainingError(f"{many}{name}: {message} (the runs that ended well are kept)")
+        raise TrainingError(
+            f"{many}{name}: {message} (the runs that ended well are kept; leave a model out with --models, or give it "
+            "settings of its own: NAME.toml in a folder for --configs)"
+        )
 
 
 class _Share:
@@ -200,6 +204,7 @@ class _Telling:
 
 def _work(connection: "Connection[Any, Any]", threads: int) -> None:
     """The life of a process: tasks come in, words go out."""
+    os.setpgid(0, 0)  # a terminal's Ctrl-C goes to a whole group: it is for the one who asked, who tells the others
     torch.set_num_threads(threads)
     with suppress(KeyboardInterrupt, EOFError, ConnectionError):  # stopped, or nobody listens any more
         while isinstance(task := connection.recv(), Task):

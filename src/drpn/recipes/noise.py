@@ -36,10 +36,11 @@ def measure_noise(
     with progress.stage("the simple rule"):
         rule = tfidf_rule(dataset.news_words, dataset.clicked[users], dataset.skipped[users])
     weights["tfidf rule"] = {"clicked": rule.clicked, "skipped": rule.skipped}
-    return {
+    found = {
         side: {name: _summary(each[side], kinds[side][users], seed) for name, each in weights.items() if side in each}
         for side in ("clicked", "skipped")
     }
+    return {side: {name: one for name, one in each.items() if one is not None} for side, each in found.items()}
 
 
 def noise_kinds(dataset: Dataset) -> dict[str, Array] | None:
@@ -52,8 +53,11 @@ def noise_kinds(dataset: Dataset) -> dict[str, Array] | None:
     }
 
 
-def _summary(weights: Array, kinds: Array, seed: int) -> dict[str, Any]:
+def _summary(weights: Array, kinds: Array, seed: int) -> dict[str, Any] | None:
+    """None where no user has both kinds."""
     by_user = noise_auc_by_user(weights, kinds)
+    if not np.isfinite(by_user).any():
+        return None
     found = interval(by_user, np.arange(len(by_user)), np.random.default_rng(seed))
     return {"auc": round(found.mean, 4), "interval": [round(found.low, 4), round(found.high, 4)],
             "users": int(np.isfinite(by_user).sum())}  # fmt: skip

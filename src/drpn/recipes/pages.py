@@ -90,7 +90,7 @@ def parts_of(number: int, trained: Iterable[str], references: Sequence[str]) -> 
     others = [name for name in REPORTED[number] if name in trained and name != BASE]
     if number == 3:
         return [base, others]
-    new = [name for name in trained if name not in NAMES]
+    new = [name for name in trained if name not in TABLE2 and name not in TABLE3]
     return [[*others, *new], base, list(references)]
 
 

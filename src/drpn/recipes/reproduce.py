@@ -62,7 +62,7 @@ def reproduce(
     """Prepare MIND into `out`, compare all systems there, write Tables 1 to 3 and the claims; what is there is kept."""
     progress, sets = progress or Silent(), list(sets)
     config = config or shipped(SETTINGS)
-    data, folder = protocol(models or CATALOGUE, config, sets), out / DATASET
+    data, folder = protocol(config, sets), out / DATASET
     if folder.exists():
         check_prepared(folder, logs, data, vectors)
         progress.note(f"{folder} is prepared already")
@@ -86,9 +86,12 @@ def reproduce(
     return done
 
 
-def protocol(models: Iterable[str], config: Path | None = None, sets: Iterable[str] = ()) -> DataSettings:
-    """Section 5.1 of the paper, which is the default, and what the models need beyond it, then what is asked for."""
-    chosen = load_settings_of(models, config, sets)
+def protocol(config: Path | None = None, sets: Iterable[str] = ()) -> DataSettings:
+    """Section 5.1 of the paper, which is the default, and what any system needs beyond it, then what is asked for.
+
+    The same whichever models are named, so that others can be run on the folder later.
+    """
+    chosen = load_settings_of(CATALOGUE, config, sets)
     needs = {need for name, one in chosen.items() for need in needs_of(name, one.model)}
     more = {REMEDIES[need].setting: REMEDIES[need].value for need in sorted(needs)}
     said = settings_files.read(("data", "model", "training"), file=config, sets=sets)["data"]
@@ -138,8 +141,8 @@ def _write(done: Reproduced, vectors: Path | None) -> None:
     pairs = sum(len(one.pairs) for one in done.claims[GROUP])
     seeds = len(about["seeds"])
     words = [
-        f"Judged on the {GROUPS[GROUP].lower()}, which is what the paper measures, by paired differences of {seeds} "
-        f"seed{'s' if seeds > 1 else ''}; all impressions: {DOCUMENT}.",
+        f"Judged on the {GROUPS[GROUP].lower()}, as the paper's authors do in their code, by paired differences of "
+        f"{seeds} seed{'s' if seeds > 1 else ''}; all impressions: {DOCUMENT}.",
         f"Held: the 95 % interval is above zero, or above -{LEVEL} where a system is said to be competitive; failed: "
         "it is below. A claim of several comparisons is held if all of them are, failed if one is. "
         f"{pairs} comparisons, of which one in twenty misses by chance.",

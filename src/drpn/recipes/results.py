@@ -17,7 +17,7 @@ from drpn.evaluation.metrics import METRICS, Metrics
 from drpn.output import whole_file
 from drpn.recipes.runs import BUNDLE, CURVE_PICTURE, RUN, Run
 from drpn.training.loop import CHECKPOINT, CURVE
-from drpn.training.settings import TrainingSettings
+from drpn.training.settings import OF_THE_MACHINE, TrainingSettings
 
 FORMAT = 1
 RESULT, ARRAYS = "result.json", "metrics.npz"
@@ -92,7 +92,7 @@ def difference(task: Task) -> str | None:
         return None
     for section, asked in task.asked.items():
         made = task.defaults[section] | known[section]
-        for key in sorted(made):
+        for key in sorted(set(made) - set(OF_THE_MACHINE)):
             before, now = made[key], asked.get(key)
             if before != now:
                 return f"{section}.{key} = {before}, and {now} is asked for now"

@@ -29,14 +29,13 @@ from drpn.recipes.results import fingerprint
 from drpn.recipes.settings import Settings, entry, load_settings, training_defaults
 from drpn.recipes.space import WORDS, Values, nearest, rounded, space_of, with_values
 from drpn.recipes.train import train
+from drpn.training.settings import OF_THE_MACHINE
 
 if TYPE_CHECKING:  # an extra, which need not be installed
     from optuna import Study
 
 NOT_GUIDED = 4
 """Trials before the estimator proposes: the settings as given, then random ones."""
-OF_THE_MACHINE = ("device", "compile", "record", "data", "save_seconds")
-"""Settings of how a training is run, and not of what it is."""
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal
 
+OF_THE_MACHINE = ("device", "compile", "record", "data", "save_seconds")
+"""Settings of how a training is run, and not of what it is."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSettings:
