@@ -32,6 +32,10 @@ def main() -> None:
     given = parser.parse_args()
     data = Dataset.open(given.data, verify=False)
     parts = {file.stem: json.loads(file.read_text()) for file in given.runs}
+    for part in parts.values():
+        part["runs"].sort(key=lambda run: run["seed"])
+    if len({tuple(run["seed"] for run in part["runs"]) for part in parts.values()}) > 1:
+        raise SystemExit("the files have other seeds than each other; only equal ones can be compared")
     measured = {file.stem: aucs(file, parts[file.stem]["runs"]) for file in given.runs}
     first = next(iter(parts))
     about = parts[first]["about"]

@@ -26,6 +26,7 @@ from shape import ShapeSettings, kept_shape
 from training import WARM, stepper
 
 PARTS = {
+    "joined by the compiler": r"^triton_",
     "sums of gradients by row": r"segment_sum",
     "self-attention": r"_attention_(forward|backward)",
     "denoising": r"_similarities",
@@ -35,7 +36,6 @@ PARTS = {
     "sorting, distinct news": r"[Ss]ort|[Rr]adix|scan|scatter|reduce_by_key|DeviceSelect|index_fill",
     "rows gathered": r"gather|index_elementwise|indexSelect|embedding",
     "drawing chance": r"philox|random|distribution|bernoulli|_rand",
-    "joined by the compiler": r"^triton_",
     "copies": r"[Mm]emcpy|[Mm]emset|copy|[Ff]ill",
 }
 LONGEST = 10

@@ -94,6 +94,8 @@ def main() -> None:
     arrays_file = given.out.with_suffix(".npz")
     runs = json.loads(given.out.read_text())["runs"] if given.out.exists() else []
     arrays = dict(np.load(arrays_file)) if arrays_file.exists() else {}
+    if runs and (before := json.loads(given.out.read_text())["about"]["sets"]) != given.sets:
+        raise SystemExit(f"{given.out} holds runs with {before}; choose another --out for {given.sets}")
     begin = time.monotonic()
     for seed in given.seeds:
         for model in given.models:
@@ -109,8 +111,8 @@ def main() -> None:
             device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
             about = {"data": given.data.name, "split": given.split, "sets": given.sets, "device": device, **machine()}
             given.out.parent.mkdir(parents=True, exist_ok=True)
-            given.out.write_text(json.dumps({"about": about, "runs": runs}, indent=1) + "\n")
             np.savez(arrays_file, **arrays)
+            given.out.write_text(json.dumps({"about": about, "runs": runs}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import errno
 import os
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from drpn.errors import OutputError
 
 MARK = ".drpn"
 """In every folder that `new_folder` made; no other folder is ever replaced."""
+_ONE_AT_A_TIME = threading.Lock()
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -89,6 +91,7 @@ def _inside(path: Path, folder: Path) -> bool:
 
 
 def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
+    with _ONE_AT_A_TIME:  # it can only be read by setting it, and checkpoints are written by a thread
+        mask = os.umask(0)
+        os.umask(mask)
     return mask

@@ -245,7 +245,8 @@ def losses_of(
 ) -> list[float]:
     """The losses of two passes, the same samples and first weights for every kind of step; the second needs more."""
     torch.manual_seed(3)
-    model, batch = build(name).cuda().eval(), some_batch(users=64)  # no dropout: both must draw nothing
+    shape = DataShape(news=NEWS, words=WORDS, users=64, categories=2, subcategories=2)
+    model, batch = build(name, shape).cuda().eval(), some_batch(users=64)  # no dropout: both must draw nothing
     tables = Tables(some_news(), batch.clicked, batch.skipped)
     users = torch.randint(0, 64, (2, samples), device="cuda")
     candidates = torch.randint(1, NEWS, (2, samples, 5), device="cuda")
@@ -327,3 +328,22 @@ def test_every_model_can_be_recorded(name: str) -> None:
     settings = TrainingSettings(batch=16, precision="fp32", rate=1e-3, compile=False)
     expected = losses_of(Stepper, name, settings)
     assert losses_of(RecordedStepper, name, settings) == pytest.approx(expected, rel=5e-3)
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_every_model_trains_in_bf16(name: str) -> None:
+    """As it is done: dropout, buffers that move, one step recorded and played."""
+    torch.manual_seed(3)
+    shape = DataShape(news=NEWS, words=WORDS, users=64, categories=2, subcategories=2)
+    model, batch = build(name, shape).cuda().train(), some_batch(users=64)
+    settings = TrainingSettings(batch=16, rate=1e-3, compile=False)
+    tables = Tables(some_news(), batch.clicked, batch.skipped, neighbours=batch.neighbours)
+    step = RecordedStepper(model, tables, optimiser_of(model, settings), settings)
+    plan = Plan(torch.arange(64, device="cuda").repeat(2), torch.randint(1, NEWS, (128, 5), device="cuda"))
+    before = {key: value.clone() for key, value in model.named_buffers()}
+    step.prepare(plan)
+    losses = [float(step(samples)) for samples in step.batches(plan)]
+    assert len(losses) == 8
+    assert all(torch.isfinite(torch.tensor(losses)))
+    assert all(value.isfinite().all() for value in model.state_dict().values())
+    assert all(not torch.equal(value, before[key]) for key, value in model.named_buffers())

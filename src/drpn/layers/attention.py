@@ -146,9 +146,12 @@ def fits_kernels(values: Tensor, longest: int) -> bool:
     return values.is_cuda and values.dtype != torch.float64 and longest <= SHORT
 
 
-def in_place(table: Float[Tensor, "U D"], positions: Int[Tensor, "B S"]) -> Float[Tensor, "B S D"] | Placed:
-    """The rows of sequences, gathered only where no kernel can read them in the table."""
-    return Placed(table, positions) if fits_kernels(table, positions.shape[1]) else rows(table, positions)
+def in_place(
+    table: Float[Tensor, "U D"], positions: Int[Tensor, "B S"], *, head: int
+) -> Float[Tensor, "B S D"] | Placed:
+    """The rows of sequences, gathered only where no kernel can read them in the table; `head` is a head's size."""
+    fits = fits_kernels(table, max(positions.shape[1], head))
+    return Placed(table, positions) if fits else rows(table, positions)
 
 
 def plain_self_attention(

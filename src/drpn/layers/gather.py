@@ -72,7 +72,7 @@ class _Gather(torch.autograd.Function):
         (positions,) = ctx.saved_tensors
         keys, order = by_row(positions)
         sums = [
-            segment_sum(gradient.reshape(len(order), -1), keys, order, count).to(gradient.dtype)
+            segment_sum(gradient.reshape(len(order), gradient.shape[-1]), keys, order, count).to(gradient.dtype)
             for gradient, count in zip(gradients, ctx.counts, strict=True)
         ]
         return (None, *sums)

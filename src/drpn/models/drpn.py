@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from drpn.batches.batch import Batch, NewsRows
 from drpn.layers.attention import (
+    SHORT,
     Aggregated,
     GatedAggregate,
     MultiHeadAttention,
@@ -493,7 +494,9 @@ class Drpn(ClickModel):
         masks = {name: at != 0 for name, at in positions.items()}
         head = self.settings.size // self.settings.heads
         longest = max(head, *(at.shape[1] for at in positions.values()))
-        gathered = not fits_kernels(encoded["semantic"].news, longest)
+        news = encoded["semantic"].news
+        # in float32 the kernels for long sequences take minutes to compile
+        gathered = not fits_kernels(news, longest) or (news.element_size() > 2 and longest > SHORT // 2)
         return {
             view: self._view(view).read(
                 {name: rows.members(name, at, gathered=gathered) for name, at in positions.items()}, masks

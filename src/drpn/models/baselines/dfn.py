@@ -349,7 +349,7 @@ class Dfn(ClickModel):
 
     def _of_click(self, click: Float[Tensor, "... D"]) -> Float[Tensor, "... QKV"]:
         """What x brings to the transformer over clicks."""
-        return self.clicked.attention.project(click)
+        return side_by_side(click, self.clicked.attention.weights())
 
     def _of_skip(self, skip: Float[Tensor, "... D"]) -> Float[Tensor, "... all"]:
         """What x brings to the transformer over skips, to the hidden layer of the external attention, and itself."""

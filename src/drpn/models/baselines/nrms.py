@@ -109,7 +109,8 @@ class Nrms(ClickModel):
 
     def read(self, encoded: NrmsRows, batch: Batch) -> Float[Tensor, "B D"]:
         """Section 2.2: u."""
-        user: Aggregated = self.user(in_place(encoded.clicked, batch.clicked), batch.clicked_mask)
+        clicked = in_place(encoded.clicked, batch.clicked, head=self.settings.head_size)
+        user: Aggregated = self.user(clicked, batch.clicked_mask)
         return user.vector
 
     def match(
