@@ -193,13 +193,26 @@ def test_a_curve_that_is_cut_short_is_no_hindrance(drpn, stopped: Path) -> None:
     assert [point["epoch"] for point in curve(stopped)] == [1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("change", ["training.rate=0.5", "training.seed=9", "model.dropout=0.1"])
-def test_a_run_is_not_taken_up_with_other_settings(drpn, stopped: Path, change: str) -> None:
+@pytest.mark.parametrize(
+    ("setting", "was", "asked"), [("training.rate", 0.001, 0.5), ("training.seed", 0, 9), ("model.dropout", 0.2, 0.1)]
+)
+def test_a_run_is_not_taken_up_with_other_settings(drpn, stopped: Path, setting: str, was: float, asked: float) -> None:
     before = (stopped / CHECKPOINT).read_bytes()
-    assert refused(drpn, *COMMAND, "--resume", "--set", change) == (
-        "run was started with other settings; choose another folder"
+    assert refused(drpn, *COMMAND, "--resume", "--set", f"{setting}={asked}") == (
+        f"run was started with {setting} = {was}, and {asked} is asked for now; choose another folder"
     )
     assert (stopped / CHECKPOINT).read_bytes() == before
+
+
+def test_how_often_it_saves_may_be_another_and_a_setting_may_be_newer_than_the_run(drpn, stopped: Path) -> None:
+    file = stopped / "run.json"
+    facts = json.loads(file.read_text())
+    del facts["settings"]["training"]["loss"]
+    file.write_text(json.dumps(facts))
+    assert "training.loss = softmax, and tce is asked for" in refused(
+        drpn, *COMMAND, "--resume", "--set", "training.loss=tce"
+    )
+    assert drpn(*COMMAND, "--resume", "--set", "training.save_seconds=7").returncode == 0
 
 
 def test_a_run_is_not_taken_up_with_another_model_or_dataset(drpn, stopped: Path, mind: Path) -> None:

@@ -1,6 +1,5 @@
 """What is kept of one run of a comparison: `result.json` and `metrics.npz`. Both there means that it is finished."""
 
-import dataclasses
 import hashlib
 import json
 import shutil
@@ -15,9 +14,9 @@ from drpn.dataset.folder import Dataset
 from drpn.errors import RunError
 from drpn.evaluation.metrics import METRICS, Metrics
 from drpn.output import whole_file
-from drpn.recipes.runs import BUNDLE, CURVE_PICTURE, RUN, Run
+from drpn.recipes.runs import BUNDLE, CURVE_PICTURE, RUN, Run, first_difference, sections
 from drpn.training.loop import CHECKPOINT, CURVE
-from drpn.training.settings import OF_THE_MACHINE, TrainingSettings
+from drpn.training.settings import TrainingSettings
 
 FORMAT = 1
 RESULT, ARRAYS = "result.json", "metrics.npz"
@@ -49,12 +48,12 @@ class Task:
     @property
     def asked(self) -> dict[str, Any]:
         """The settings, as they come back from JSON."""
-        return _in_json({"model": self.settings, "training": self.training})
+        return sections(self.settings, self.training)
 
     @property
     def defaults(self) -> dict[str, Any]:
         """What a run had of settings that it does not name, having been made before they were there."""
-        return _in_json({"model": type(self.settings)(), "training": TrainingSettings()})
+        return sections(type(self.settings)(), TrainingSettings())
 
 
 @dataclass(frozen=True)
@@ -63,11 +62,6 @@ class Result:
 
     facts: dict[str, Any]
     metrics: Metrics
-
-
-def _in_json(settings: dict[str, Any]) -> dict[str, Any]:
-    plain: dict[str, Any] = json.loads(json.dumps({name: dataclasses.asdict(one) for name, one in settings.items()}))
-    return plain
 
 
 def fingerprint(files: dict[str, str]) -> str:
@@ -90,13 +84,7 @@ def difference(task: Task) -> str | None:
         known, data = facts["settings"], fingerprint(facts["dataset_files"])
     else:
         return None
-    for section, asked in task.asked.items():
-        made = task.defaults[section] | known[section]
-        for key in sorted(set(made) - set(OF_THE_MACHINE)):
-            before, now = made[key], asked.get(key)
-            if before != now:
-                return f"{section}.{key} = {before}, and {now} is asked for now"
-    return None if data == task.data else "another dataset"
+    return first_difference(known, task.asked, task.defaults) or (None if data == task.data else "another dataset")
 
 
 def write_result(task: Task, facts: dict[str, Any], metrics: Metrics) -> None:

@@ -12,9 +12,14 @@ from drpn.dataset.folder import Dataset
 from drpn.errors import RunError
 from drpn.output import whole_file, writing_to
 from drpn.provenance import commit
+from drpn.training.settings import OF_THE_MACHINE, TrainingSettings
 
 FORMAT = 1
 RUN, BUNDLE, CURVE_PICTURE, TENSORBOARD = "run.json", "bundle", "curve.png", "tensorboard"
+
+
+Sections = dict[str, dict[str, Any]]
+"""Settings by section and key."""
 
 
 @dataclass(frozen=True)
@@ -25,17 +30,22 @@ class Run:
     facts: dict[str, Any]
 
     @classmethod
-    def start(cls, path: Path, facts: dict[str, Any], *, resume: bool) -> "Run":
-        """A new run, or with `resume` the one that is there, if the same was asked for."""
+    def start(cls, path: Path, facts: dict[str, Any], defaults: Sections, *, resume: bool) -> "Run":
+        """A new run, or with `resume` the one that is there, if the same was asked for.
+
+        `defaults` are what a run had of settings that it does not name, having been made before they were there.
+        """
         file = path / RUN
         facts = {"format": FORMAT, **facts}
         if file.exists():
             if not resume:
                 raise RunError(f"{path} is a run already; pass --resume to take it up, or choose another folder")
             known = _read(file)
-            for name, words in (("model", "model"), ("settings", "settings"), ("dataset_files", "data")):
+            for name, words in (("model", "model"), ("dataset_files", "data")):
                 if known.get(name) != facts[name]:
                     raise RunError(f"{path} was started with other {words}; choose another folder")
+            if other := first_difference(known["settings"], facts["settings"], defaults):
+                raise RunError(f"{path} was started with {other}; choose another folder")
             return cls(path, known)
         if path.exists() and not path.is_dir():
             raise RunError(f"{path} is a file; choose another folder")
@@ -74,13 +84,31 @@ class Run:
         return dataset
 
 
-def facts_of(dataset: Dataset, model: str, settings: Any, training: Any) -> dict[str, Any]:
+def first_difference(known: Sections, asked: Sections, defaults: Sections) -> str | None:
+    """The first setting that a run was not made with as it is asked for now; those of the machine may be others."""
+    for section, values in asked.items():
+        made = defaults[section] | known[section]
+        for key in sorted({*made, *values} - set(OF_THE_MACHINE)):
+            before, now = made.get(key), values.get(key)
+            if before != now:
+                return f"{section}.{key} = {before}, and {now} is asked for now"
+    return None
+
+
+def sections(settings: Any, training: TrainingSettings) -> Sections:
+    """The settings of a model and of its training, as they come back from JSON."""
+    both = {"model": dataclasses.asdict(settings), "training": dataclasses.asdict(training)}
+    plain: Sections = json.loads(json.dumps(both))
+    return plain
+
+
+def facts_of(dataset: Dataset, model: str, settings: Any, training: TrainingSettings) -> dict[str, Any]:
     """What a run is about."""
     return {
         "drpn": drpn.__version__,
         "commit": commit(),
         "model": model,
-        "settings": {"model": dataclasses.asdict(settings), "training": dataclasses.asdict(training)},
+        "settings": sections(settings, training),
         "dataset": str(dataset.path.absolute()),
         "dataset_files": dataset.manifest["files"],
     }

@@ -18,7 +18,7 @@ from drpn.evaluation.scoring import score_on_device
 from drpn.models.base import ClickModel
 from drpn.progress import Progress, Silent
 from drpn.recipes.needs import check_needs
-from drpn.recipes.runs import BUNDLE, CURVE_PICTURE, TENSORBOARD, Run, facts_of
+from drpn.recipes.runs import BUNDLE, CURVE_PICTURE, TENSORBOARD, Run, facts_of, sections
 from drpn.recipes.settings import entry, training_defaults
 from drpn.training.devices import check_precision, choose_device, data_device, naming_what_to_lower
 from drpn.training.loop import CHECKPOINT, Loop, OnPoint, Trained
@@ -52,7 +52,8 @@ def train(
     clicks = Clicks.of(dataset.impressions("train"), place)
     if not len(clicks):
         raise TrainingError(f"{folder} has nothing to train on: no impression has a click and a skip")
-    run = Run.start(out, facts_of(dataset, model, settings, training), resume=resume)
+    defaults = sections(type(settings)(), TrainingSettings())
+    run = Run.start(out, facts_of(dataset, model, settings, training), defaults, resume=resume)
     if resume and (out / BUNDLE).exists():
         progress.note(f"{out} is trained to its end already")
         return run
