@@ -1,6 +1,7 @@
 """Folders and files that are either whole or not there."""
 
 import errno
+import fcntl
 import os
 import shutil
 import tempfile
@@ -52,6 +53,23 @@ def whole_file(target: Path) -> Iterator[Path]:
             scratch.replace(target)
     finally:
         scratch.unlink(missing_ok=True)
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Refuse a folder in which another process is at work; it is made if it is not there."""
+    with writing_to(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        stream = (folder / ".lock").open("w")
+    with stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise OutputError(f"another process is at work in {folder}; wait for it or choose another place") from error
+        try:
+            yield
+        finally:
+            Path(stream.name).unlink(missing_ok=True)
 
 
 @contextmanager

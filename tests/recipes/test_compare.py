@@ -14,11 +14,12 @@ from torch import Tensor
 
 from drpn.dataset.folder import Dataset
 from drpn.dataset.settings import DataSettings
-from drpn.errors import FolderError, RunError, SettingsError, TrainingError
+from drpn.errors import FolderError, OutputError, RunError, SettingsError, TrainingError
 from drpn.evaluation.bootstrap import paired
 from drpn.evaluation.metrics import METRICS
 from drpn.models.baselines.nrms import Nrms
 from drpn.models.catalogue import CATALOGUE, Entry
+from drpn.output import alone_in
 from drpn.recipes import compare as recipe
 from drpn.recipes import jobs
 from drpn.recipes.compare import Compared, compare
@@ -325,3 +326,9 @@ def test_a_folder_with_nothing_to_test_on(tmp_path: Path) -> None:
     data = prepare(write_mind(tmp_path / "logs", lines), tmp_path / "data").path
     with pytest.raises(FolderError, match=r"data has nothing to test on: no impression there has a click and a skip$"):
         compare(data, tmp_path / "out", models=["nrms"])
+
+
+def test_two_comparisons_do_not_share_a_folder(small: Small, tmp_path: Path) -> None:
+    with alone_in(tmp_path), pytest.raises(OutputError, match="another process is at work in "):
+        small(tmp_path, models=["nrms"], seeds=1)
+    assert not (tmp_path / "runs").exists()

@@ -19,7 +19,7 @@ from drpn.evaluation.baselines import chance
 from drpn.evaluation.comparison import compared
 from drpn.evaluation.metrics import Metrics, measure
 from drpn.models.catalogue import CATALOGUE
-from drpn.output import whole_file, writing_to
+from drpn.output import alone_in, whole_file, writing_to
 from drpn.progress import Progress, Silent
 from drpn.provenance import machine
 from drpn.recipes.evaluate import has_profile, reference_scores
@@ -88,27 +88,28 @@ def compare(
         progress.note(f"left out: {problem}")
     chosen = {name: one for name, one in settings.items() if name not in left_out}
     tasks = _tasks(chosen, seeds, dataset, out, keep=keep, jobs=jobs)
-    _check(tasks, again=again)
-    todo = [task for task in tasks if not is_finished(task)]
-    if len(todo) < len(tasks):
-        progress.note(f"{len(tasks) - len(todo)} of {len(tasks)} runs are finished already")
-    failed = None
-    try:
-        run_all(todo, jobs, len(Clicks.of(dataset.impressions("train"), torch.device("cpu"))), progress)
-    except TrainingError as error:
-        failed = error
-        unfinished = {task.model for task in tasks if not is_finished(task)}
-        left_out |= {name: f"{name}, of which not every run ended well" for name in sorted(unfinished)}
-        tasks = [task for task in tasks if task.model not in unfinished]
-        if not tasks:
-            raise
-    with progress.stage("metrics and intervals"):
-        found = _gather(tasks, dataset, out, seeds=seeds, left_out=left_out)
-    with progress.stage("tables"):
-        _write(found)
-    if failed:
-        raise failed
-    return found
+    with alone_in(out):
+        _check(tasks, again=again)
+        todo = [task for task in tasks if not is_finished(task)]
+        if len(todo) < len(tasks):
+            progress.note(f"{len(tasks) - len(todo)} of {len(tasks)} runs are finished already")
+        failed = None
+        try:
+            run_all(todo, jobs, len(Clicks.of(dataset.impressions("train"), torch.device("cpu"))), progress)
+        except TrainingError as error:
+            failed = error
+            unfinished = {task.model for task in tasks if not is_finished(task)}
+            left_out |= {name: f"{name}, of which not every run ended well" for name in sorted(unfinished)}
+            tasks = [task for task in tasks if task.model not in unfinished]
+            if not tasks:
+                raise
+        with progress.stage("metrics and intervals"):
+            found = _gather(tasks, dataset, out, seeds=seeds, left_out=left_out)
+        with progress.stage("tables"):
+            _write(found)
+        if failed:
+            raise failed
+        return found
 
 
 def _check_test(dataset: Dataset) -> None:
