@@ -1,6 +1,6 @@
 """Settings from TOML and --set."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -137,3 +137,17 @@ def test_a_model_may_have_training_defaults_of_its_own(name: str, tmp_path: Path
 @pytest.mark.parametrize(("name", "loss"), [("nrms", "softmax"), ("nrms-tce", "tce")])
 def test_which_models_are_trained_with_truncated_cross_entropy(name: str, loss: str) -> None:
     assert load_settings(model=name).training.loss == loss
+
+
+def test_a_file_of_several_models_may_say_what_one_of_them_lacks(tmp_path: Path) -> None:
+    file = tmp_path / "a.toml"
+    file.write_text("[model]\nsize = 8\nfilters = 7\n")
+    assert load_settings(file, model="nrms", of_several=True).model == replace(CATALOGUE["nrms"].settings, size=8)
+    assert load_settings(file, model="naml").model.filters == 7
+    with pytest.raises(SettingsError, match=r"there is no setting 'model\.filters'"):
+        load_settings(file, model="nrms")
+    with pytest.raises(SettingsError, match=r"there is no setting 'model\.filters'"):
+        load_settings(None, ["model.filters=7"], model="nrms", of_several=True)
+    file.write_text("[model]\nfiltres = 7\n")
+    with pytest.raises(SettingsError, match=r"there is no setting 'model\.filtres'"):
+        load_settings(file, model="nrms", of_several=True)

@@ -25,10 +25,20 @@ class Settings:
     training: TrainingSettings
 
 
-def load_settings(file: Path | None = None, sets: Iterable[str] = (), *, model: str = "drpn") -> Settings:
-    """The defaults of the model, then the TOML file, then each `section.key=value`."""
+def load_settings(
+    file: Path | None = None, sets: Iterable[str] = (), *, model: str = "drpn", of_several: bool = False
+) -> Settings:
+    """The defaults of the model, then the TOML file, then each `section.key=value`.
+
+    A file `of_several` models may say under `model` what only another of the catalogue has.
+    """
     defaults = {"data": DataSettings(), "model": entry(model).settings, "training": training_defaults(model)}
-    return Settings(**config.load(defaults, file=file, sets=sets))
+    said, asked = config.read(SECTIONS, file=file), config.read(SECTIONS, sets=sets)
+    if of_several:
+        own, *others = (_keys(one) for one in (entry(model), *CATALOGUE.values()))
+        elsewhere = set().union(*others) - own
+        said["model"] = {key: value for key, value in said["model"].items() if key not in elsewhere}
+    return Settings(**{name: config.build(defaults[name], said[name] | asked[name], section=name) for name in SECTIONS})
 
 
 def load_data_settings(file: Path | None = None, sets: Iterable[str] = ()) -> DataSettings:
@@ -51,6 +61,10 @@ def load_settings_of(
     for key in said["model"]:
         config.known(key, set().union(*keys.values()), f"none of the models has a setting 'model.{key}'")
     return {model: _with(one, said, keys[model], model) for model, one in own.items()}
+
+
+def _keys(one: Entry) -> set[str]:
+    return {field.name for field in fields(one.settings)}
 
 
 def _own_file(folder: Path | None, model: str) -> Path | None:

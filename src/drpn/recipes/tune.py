@@ -104,7 +104,7 @@ def tune(
     """
     progress = progress or Silent()
     _check_optuna()
-    settings = load_settings(config, sets, model=model)
+    settings = load_settings(config, sets, model=model, of_several=True)
     dataset = Dataset.open(folder)
     check_needs(model, settings.model, dataset)
     search = Search(model, settings, dataset, seed, commit())
