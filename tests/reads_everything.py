@@ -48,7 +48,8 @@ class Everything(ClickModel):
         return tuple(self.settings.needs.split())
 
     def encode_news(self, news: NewsRows) -> EverythingRows:
-        of_words = self.words(news.words).sum(1) + 2 * self.words(news.abstract).sum(1)
+        of_title = self.words(news.words) * (news.words != 0).unsqueeze(-1)  # padding does not matter
+        of_words = of_title.sum(1) + 2 * self.words(news.abstract).sum(1)
         vector = of_words + self.entities(news.entities).sum(1) + self.news(news.rows, news.seen)
         return EverythingRows(vector, news.places)
 
