@@ -16,7 +16,7 @@ from drpn.errors import DivergedError, FolderError, OutputError, RunError, Setti
 from drpn.models.catalogue import CATALOGUE
 from drpn.recipes import tune as recipe
 from drpn.recipes.settings import load_settings
-from drpn.recipes.space import DECAYS, nearest, space_of
+from drpn.recipes.space import DECAYS, TCE_RATES, nearest, space_of
 from drpn.recipes.train import train
 from drpn.recipes.tune import Tuned, trials_of, tune
 from drpn.training.settings import TrainingSettings
@@ -154,7 +154,7 @@ def test_the_file_says_how_it_was_found(search: Searching, pretended: Pretended,
     best = found.best.values
     assert tomllib.loads(text) == {
         "model": {"size": 48, "dropout": best["model.dropout"]},
-        "training": {"epochs": 3, "rate": best["training.rate"], "decay": best["training.decay"]},
+        "training": {"epochs": 3} | {key: best[f"training.{key}"] for key in ("rate", "decay", "tce_rate")},
     }
     comments = [line.removeprefix("#").strip() for line in text.splitlines() if line.startswith("#")]
     assert comments[0] == "nrms-tce, as found by drpn tune: the best validation AUC of 6 trials."
@@ -165,7 +165,7 @@ def test_the_file_says_how_it_was_found(search: Searching, pretended: Pretended,
     assert [row[1] for row in rows] == [
         "diverged" if trial.validation_auc is None else f"{trial.validation_auc:.4f}" for trial in found.trials
     ]
-    assert rows[0] == ["1", "diverged", "0.001", "0", "0.2"]
+    assert rows[0] == ["1", "diverged", "0.001", "0", "0.2", "0.2"]
     assert [row[0] for row in rows if row[-1] == "best"] == [str(found.best.number)]
 
 
@@ -187,11 +187,13 @@ def test_when_all_diverge_no_file_is_written(search: Searching, pretended: Prete
 
 
 @pytest.mark.parametrize("model", CATALOGUE)
-def test_the_space_is_the_same_for_every_model_but_for_dropout(model: str) -> None:
+def test_the_space_is_the_same_for_every_model_but_for_what_only_some_have(model: str) -> None:
     settings = load_settings(model=model)
     space, first = space_of(settings), nearest(settings)
-    assert set(space) - {"model.dropout"} == {"training.rate", "training.decay"}
+    assert set(space) - {"model.dropout", "training.tce_rate"} == {"training.rate", "training.decay"}
     assert ("model.dropout" in space) == hasattr(settings.model, "dropout")
+    assert ("training.tce_rate" in space) == model.endswith("-tce")
+    assert first.get("training.tce_rate", 0.05) in TCE_RATES
     assert set(first) == set(space)
     assert 1e-4 <= first["training.rate"] <= 3e-3
     assert first["training.decay"] in DECAYS

@@ -5,6 +5,7 @@
 | `training.rate` | 1e-4 to 3e-3, by its logarithm, two digits |
 | `training.decay` | 0, 1, 5 |
 | `model.dropout` | 0 to 0.4 in steps of 0.1, where the model has it |
+| `training.tce_rate` | 0.05, 0.1, 0.2, where the loss is tce |
 """
 
 from dataclasses import replace
@@ -19,10 +20,12 @@ RATES = (1e-4, 3e-3)
 DECAYS = (0.0, 1.0, 5.0)
 DROPOUTS = (0.0, 0.4)
 DROPOUT_STEP = 0.1
+TCE_RATES = (0.05, 0.1, 0.2)
 
 WORDS = {
     "training.rate": f"training.rate from {RATES[0]:g} to {RATES[1]:g} by its logarithm",
     "training.decay": f"training.decay of {', '.join(f'{decay:g}' for decay in DECAYS)}",
+    "training.tce_rate": f"training.tce_rate of {', '.join(f'{rate:g}' for rate in TCE_RATES)}",
     "model.dropout": f"model.dropout from {DROPOUTS[0]:g} to {DROPOUTS[1]:g} in steps of {DROPOUT_STEP:g}",
 }
 """The same for people, setting by setting."""
@@ -41,6 +44,8 @@ def space_of(settings: Settings) -> "dict[str, BaseDistribution]":
     }
     if hasattr(settings.model, "dropout"):
         space["model.dropout"] = FloatDistribution(*DROPOUTS, step=DROPOUT_STEP)
+    if settings.training.loss == "tce":
+        space["training.tce_rate"] = CategoricalDistribution(TCE_RATES)
     return space
 
 
@@ -48,11 +53,13 @@ def nearest(settings: Settings) -> Values:
     """The settings as they are, or what comes nearest to them here."""
     values = {
         "training.rate": _within(settings.training.rate, *RATES),
-        "training.decay": min(DECAYS, key=lambda decay: abs(decay - settings.training.decay)),
+        "training.decay": _closest(DECAYS, settings.training.decay),
     }
     if hasattr(settings.model, "dropout"):
         steps = round(_within(settings.model.dropout, *DROPOUTS) / DROPOUT_STEP)
         values["model.dropout"] = steps * DROPOUT_STEP
+    if settings.training.loss == "tce":
+        values["training.tce_rate"] = _closest(TCE_RATES, settings.training.tce_rate)
     return rounded(values)
 
 
@@ -72,6 +79,10 @@ def with_values(settings: Settings, values: Values) -> Settings:
         model=replace(settings.model, **tables["model"]),
         training=replace(settings.training, **tables["training"]),
     )
+
+
+def _closest(choices: tuple[float, ...], value: float) -> float:
+    return min(choices, key=lambda choice: abs(choice - value))
 
 
 def _within(value: float, low: float, high: float) -> float:
