@@ -33,7 +33,8 @@ SHAPES = {
 }
 WORDS = ShapeSettings().vocabulary
 """Of every generated folder, whatever its scale: a smaller table of words would stay in the processor's cache."""
-CASES = [("drpn", "mind"), ("nrms", "mind"), ("nrms", "library")]
+LIBRARY = ("nrms", "library")
+"""The one model whose evaluation others have measured, at their shape."""
 
 
 def shaped(shape: str, scale: float) -> Dataset:
@@ -107,9 +108,11 @@ def main() -> None:
     device = choose(given.device)
     scale = given.scale or (0.05 if device.type == "cpu" else 1.0)
     rows, data = [], {}
-    cases = [(name, "data") for name in given.models] if given.data else CASES
+    names = available(given.models)
+    cases = [(name, "data" if given.data else "mind") for name in names]
+    cases += [LIBRARY] if "nrms" in names and not given.data else []
     for name, shape in cases:
-        if name not in available(given.models) or (not given.data and shape not in given.shapes):
+        if not given.data and shape not in given.shapes:
             continue
         dataset = Dataset.open(given.data) if given.data else shaped(shape, scale)
         data[shape] = dataset.statistics | {"settings": dataset.manifest["settings"]}

@@ -142,8 +142,8 @@ def choose(device: str) -> torch.device:
 
 
 def available(models: list[str]) -> list[str]:
-    """Those that the catalogue has."""
-    return [name for name in models if name in CATALOGUE]
+    """Those that the catalogue has; all: every one."""
+    return list(CATALOGUE) if models == ["all"] else [name for name in models if name in CATALOGUE]
 
 
 def slope(values: list[float], costs: list[float]) -> float:

@@ -68,14 +68,16 @@ class ShapeSettings:
     skipped: int = 60
     """l_n: newest skipped news kept of each user."""
     neighbours: int = 5
+    user_neighbours: int = 10
+    """Of each user, drawn by chance: for models that read them."""
     full: bool = False
     """Give every user as many clicked and skipped news as are kept: the most work there can be."""
     seed: int = 0
 
     def __post_init__(self) -> None:
-        least = {"news": 50, "vocabulary": LABELS, "words": 3, "candidates": 3}
+        least = {"news": 50, "vocabulary": LABELS, "words": 3, "candidates": 3, "seed": 0, "user_neighbours": 0}
         for field in dataclasses.fields(self):
-            value, lowest = getattr(self, field.name), least.get(field.name, 0 if field.name == "seed" else 1)
+            value, lowest = getattr(self, field.name), least.get(field.name, 1)
             if field.type is not bool and value < lowest:
                 raise ValueError(f"{field.name} is {value}; it takes {lowest} or more")
 
@@ -125,6 +127,10 @@ class Shape:
         writer.array("news/times_shown", times_shown.astype(np.int32))
         writer.array("news/times_clicked", times_clicked.astype(np.int32))
         mean_title_words = self._news(times_shown > 0)
+        if settings.user_neighbours:
+            others = self.rng.integers(1, settings.users + 1, (settings.users + 1, settings.user_neighbours))
+            others[0] = 0
+            writer.array("users/neighbours", others.astype(np.int32))
         return self._statistics(clicks, skips, mean_title_words)
 
     def _feedback(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -290,6 +296,7 @@ def write_shape(folder: Path, settings: ShapeSettings, *, replace: bool = False)
             words=settings.words,
             vector_size=0,
             neighbours=settings.neighbours,
+            user_neighbours=settings.user_neighbours,
         )
         generated = {"skip_unknown_news": False, "generated": dataclasses.asdict(settings)}
         manifest = {

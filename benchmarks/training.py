@@ -105,7 +105,7 @@ def main() -> None:
         [[row["model"], row["batch"], row["samples"]["per_s"], *row["samples"]["range"], row["step_ms"],
           row["warm_up_s"], row["peak_mb"]] for row in done],
     )  # fmt: skip
-    lines = {name: [row for row in done if row["model"] == name] for name in given.models}
+    lines = {name: [row for row in done if row["model"] == name] for name in available(given.models)}
     leave(
         f"training-{device.type}",
         facts,
