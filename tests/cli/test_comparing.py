@@ -33,6 +33,9 @@ def test_compare(drpn, newsroom: Path, tmp_path: Path) -> None:
     assert done.stdout.endswith("tables: tables/table2.md, tables/table3.md (.tex too); picture: tables/compare.png\n")
     assert "drpn-0: test AUC " in done.stderr
     assert "\n2 runs  " in done.stderr
+    assert "\nthe paper's claims on these data: " in done.stdout
+    # of the checkout, unless --config is given
+    assert "Settings: those of the models, compare/NAME.toml, " in (tmp_path / "tables" / "table2.md").read_text()
     again = drpn("compare", newsroom / "data", "--out", "tables", *FEW, "--json")
     assert json.loads(again.stdout) == json.loads((tmp_path / "tables" / "compare.json").read_text())
     assert again.stderr.splitlines()[0] == "2 of 2 runs are finished already"

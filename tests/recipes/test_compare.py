@@ -47,7 +47,8 @@ def test_only_what_was_measured_is_kept(compared: Compared) -> None:
     for run in runs.iterdir():
         assert sorted(path.name for path in run.iterdir()) == [ARRAYS, RESULT]
     names = {path.name for path in compared.out.iterdir()}
-    assert names == {"runs", "compare.json", "compare.png", "table2.md", "table2.tex", "table3.md", "table3.tex"}
+    pages = {f"{name}.{kind}" for name in ("table2", "table3", "claims") for kind in ("md", "tex")}
+    assert names == pages | {"runs", "compare.json", "compare.png"}
     assert (compared.out / "compare.png").stat().st_size > 5_000
 
 
@@ -68,7 +69,14 @@ def test_the_document_has_everything(compared: Compared, data: Path) -> None:
     systems = {row["model"] for row in document["rows"]}
     assert systems == {"drpn", "drpn-n", "nrms", "popularity", "oracle"}
     assert about["comparisons"] == 4
+    assert about["settings"] == SETS
     assert len(document["rows"]) == 5 * 3
+
+
+def test_the_paper_s_claims_of_what_was_run_are_judged(compared: Compared) -> None:
+    run = [one for one in compared.claims["with_profile"] if one.pairs]
+    assert {(pair.first, pair.second) for one in run for pair in one.pairs} == {("drpn", "drpn-n"), ("drpn", "nrms")}
+    assert "DRPN above DRPN-N, AUC: " in (compared.out / "claims.md").read_text()
 
 
 def test_rows_are_the_means_and_paired_differences_of_what_the_runs_left(compared: Compared, data: Path) -> None:
@@ -178,6 +186,7 @@ def test_other_settings_are_refused(compared: Compared, small: Small, trained: l
     )
     with pytest.raises(RunError, match=r"runs/nrms-0 was run with model\.head_size = 4, and 2 is asked for now"):
         small(tmp_path, sets=["model.head_size=2"])
+    small(tmp_path, sets=["training.tce_steps=7", "training.compile=false"])  # without effect
     assert trained == []
     small(tmp_path, sets=["model.head_size=2"], again=True)
     assert trained == ["nrms-0", "nrms-1"]

@@ -52,7 +52,7 @@ def test_from_logs_to_claims(done: Reproduced) -> None:
 
 def test_claims_are_judged_on_users_with_a_profile(done: Reproduced) -> None:
     rows = {(row["model"], row["group"]): row["auc"] for row in done.compared.rows}
-    for group, judged in done.claims.items():
+    for group, judged in done.compared.claims.items():
         (pair,) = next(one.pairs for one in judged if "DRPN-N is below" in one.claim.words)
         assert pair.difference == pytest.approx(rows["drpn", group] - rows["drpn-n", group])
     assert "Judged on the impressions of users with a profile" in (done.compared.out / "claims.md").read_text()

@@ -148,13 +148,14 @@ def test_finished_trials_are_not_repeated(search: Searching, pretended: Pretende
 
 def test_the_file_says_how_it_was_found(search: Searching, pretended: Pretended, tmp_path: Path, data: Path) -> None:
     pretended.diverges_above = 9e-4
-    sets = ["model.size=48", "training.epochs=3", "training.seed=7", "training.device=cpu"]
+    sets = ["model.size=48", "training.epochs=3", "training.seed=7", "training.device=cpu", "training.tce_steps=90"]
     found = search("nrms-tce.toml", model="nrms-tce", seed=5, sets=sets)
     text = (tmp_path / "nrms-tce.toml").read_text()
     best = found.best.values
+    searched = {key: best[f"training.{key}"] for key in ("rate", "decay", "tce_rate")}
     assert tomllib.loads(text) == {
         "model": {"size": 48, "dropout": best["model.dropout"]},
-        "training": {"epochs": 3} | {key: best[f"training.{key}"] for key in ("rate", "decay", "tce_rate")},
+        "training": {"epochs": 3, "tce_steps": 90} | searched,
     }
     comments = [line.removeprefix("#").strip() for line in text.splitlines() if line.startswith("#")]
     assert comments[0] == "nrms-tce, as found by drpn tune: the best validation AUC of 6 trials."
@@ -167,6 +168,13 @@ def test_the_file_says_how_it_was_found(search: Searching, pretended: Pretended,
     ]
     assert rows[0] == ["1", "diverged", "0.001", "0", "0.2", "0.2"]
     assert [row[0] for row in rows if row[-1] == "best"] == [str(found.best.number)]
+
+
+@pytest.mark.usefixtures("pretended")
+def test_the_file_has_nothing_without_effect(search: Searching, tmp_path: Path) -> None:
+    found = search(trials=1, sets=["training.tce_steps=90", "training.compile=false"])
+    assert set(tomllib.loads((tmp_path / "nrms.toml").read_text())["training"]) == {"rate", "decay"}
+    assert search(trials=1, sets=["training.tce_steps=7"]).trials == found.trials  # the same search
 
 
 def test_trainings_that_diverge_count_and_are_never_the_best(search: Searching, pretended: Pretended) -> None:

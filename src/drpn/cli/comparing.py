@@ -33,7 +33,8 @@ def compare(
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Holds a NAME.toml for some models; in a checkout configs/compare, where it is there, if not given.",
+            help="Holds a NAME.toml for some models, as drpn tune writes them; in a checkout configs/compare, "
+            "unless this or --config is given.",
         ),
     ] = None,
     jobs: Jobs = 1,
@@ -47,7 +48,8 @@ def compare(
     finished is not repeated: its result.json and metrics.npz are enough, also when copied from another machine.
     A setting model.KEY reaches the models that have it.
 
-    OUT gets table2 and table3 (.md and .tex), compare.png, and compare.json with settings, curves, commit and machine.
+    OUT gets table2, table3 and claims (.md and .tex), compare.png, and compare.json with settings, curves, commit and
+    machine. Of what the paper claims, each claim is held, failed or not separated by these data.
 
     Example: [bold]drpn compare mind --out tables --models drpn,drpn-n,nrms --seeds 3 --jobs 2[/]
     """
@@ -60,7 +62,7 @@ def compare(
         seeds=seeds,
         config=config,
         sets=sets or (),
-        configs=_folder(configs) or shipped("compare"),
+        configs=_folder(configs) or (None if config else shipped("compare")),
         jobs=jobs,
         keep=keep,
         again=again,

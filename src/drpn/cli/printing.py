@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from rich.table import Table
 
 from drpn.cli.case import print_case
 from drpn.evaluation.metrics import METRICS
+from drpn.recipes.claims import GROUP
 from drpn.recipes.pages import difference
 from drpn.recipes.table1 import table1
 
@@ -124,6 +126,10 @@ def comparison(found: "Compared") -> None:
         f"{len(about['models'])} models, {seeds} seed{'s' if seeds > 1 else ''} each; "
         f"{about['comparisons']} comparisons with DRPN, of which one in twenty misses by chance"
     )
+    if found.claims:
+        verdicts = Counter(one.verdict for one in found.claims[GROUP])
+        words = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
+        print(f"the paper's claims on these data: {words}; {found.out}/claims.md")
     print(f"tables: {found.out}/table2.md, {found.out}/table3.md (.tex too); picture: {found.out}/compare.png")
 
 
@@ -136,7 +142,7 @@ def reproduction(done: "Reproduced") -> None:
     """The table of all systems, then each claim of the paper with its verdict."""
     comparison(done.compared)
     print("\nThe paper's claims, on users with a profile:")
-    for one in done.claims["with_profile"]:
+    for one in done.compared.claims.get(GROUP, ()):
         single = len(one.pairs) == 1
         numbers = difference(dataclasses.asdict(one.pairs[0])) if single else f"{len(one.pairs)} comparisons"
         print(f"  {one.verdict:14} {one.claim.words}" + (f": {numbers}" if one.pairs else ""))

@@ -2,18 +2,23 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from drpn.dataset.arrays import Array
 from drpn.evaluation.bootstrap import DRAWS, Comparison, differences
+from drpn.evaluation.groups import masks
 from drpn.evaluation.metrics import METRICS, Metrics
 from drpn.evaluation.tables import Table
-from drpn.recipes.pages import HEADS
+from drpn.recipes.pages import GROUPS, HEADS, write_page
 from drpn.recipes.paper import CLAIMS, LEVEL, NAMES, TABLE2, TABLE3, Claim
 
 Verdict = Literal["held", "failed", "not separated", "not run"]
+GROUP = "with_profile"
+"""Whose impressions the paper measures, and by which its claims are judged."""
+PAGE = "claims"
 
 
 @dataclass(frozen=True)
@@ -79,6 +84,29 @@ def judge(
         pairs = {key: tuple(systems[name].by_name()[key[2]] for name in key[:2]) for key in wanted}
         found = differences(pairs, users, np.random.default_rng(seed), draws)  # type: ignore[arg-type]
     return [_judged(claim, found) for claim in claims]
+
+
+def judge_groups(systems: Mapping[str, Metrics], users: Array, known: Array) -> dict[str, list[Judged]]:
+    """On all impressions and on those of users with a profile, who are `known`; nothing where no claim was run."""
+    found = {
+        group: judge({name: one[mask] for name, one in systems.items()}, users[mask])
+        for group, mask in masks(known).items()
+        if group != "without_profile"
+    }
+    return found if any(one.pairs for one in found[GROUP]) else {}
+
+
+def write_claims(out: Path, judged: Sequence[Judged], *, seeds: int, beside_paper: bool, document: str) -> None:
+    """Write claims.md and claims.tex; `document` holds the same for all impressions."""
+    pairs = sum(len(one.pairs) for one in judged)
+    words = [
+        f"Judged on the {GROUPS[GROUP].lower()}, as the paper's authors do in their code, by paired differences of "
+        f"{seeds} seed{'s' if seeds > 1 else ''}; all impressions: {document}.",
+        f"Held: the 95 % interval is above zero, or above -{LEVEL} where a system is said to be competitive; failed: "
+        "it is below. A claim of several comparisons is held if all of them are, failed if one is. "
+        f"{pairs} comparisons, of which one in twenty misses by chance.",
+    ]
+    write_page(out / PAGE, table(judged, beside_paper=beside_paper), words)
 
 
 def table(judged: Sequence[Judged], *, beside_paper: bool) -> Table:

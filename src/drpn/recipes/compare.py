@@ -1,4 +1,4 @@
-"""Many models on one dataset folder, several seeds each: the paper's Tables 2 and 3 with intervals."""
+"""Many models on one dataset folder, several seeds each: the paper's Tables 2 and 3 with intervals, and its claims."""
 
 import json
 import shutil
@@ -22,6 +22,7 @@ from drpn.models.catalogue import CATALOGUE
 from drpn.output import alone_in, whole_file, writing_to
 from drpn.progress import Progress, Silent
 from drpn.provenance import machine
+from drpn.recipes.claims import GROUP, Judged, judge_groups, write_claims
 from drpn.recipes.evaluate import has_profile, reference_scores
 from drpn.recipes.jobs import run_all
 from drpn.recipes.needs import lacking
@@ -52,10 +53,13 @@ class Compared:
     users: Array
     """The user of each impression."""
     has_profile: Array
+    claims: dict[str, list[Judged]]
+    """What the paper says of systems that were run, by group of impressions; empty where it says nothing of them."""
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return {"format": FORMAT, "about": self.about, "rows": self.rows, "runs": self.runs}
+        judged = {group: [one.as_dict() for one in claims] for group, claims in self.claims.items()}
+        return {"format": FORMAT, "about": self.about, "rows": self.rows, "claims": judged, "runs": self.runs}
 
 
 def compare(
@@ -80,7 +84,10 @@ def compare(
     progress = progress or Silent()
     dataset = Dataset.open(folder)
     _check_test(dataset)
+    sets = list(sets)
     settings = load_settings_of(models or CATALOGUE, config, sets, folder=configs)
+    asked = [f"{configs.resolve().name}/NAME.toml"] if configs else []
+    asked += [config.name] if config else []
     left_out = {name: problem for name, one in settings.items() if (problem := lacking(name, one.model, dataset))}
     if models and left_out:
         raise FolderError(next(iter(left_out.values())))
@@ -104,7 +111,7 @@ def compare(
             if not tasks:
                 raise
         with progress.stage("metrics and intervals"):
-            found = _gather(tasks, dataset, out, seeds=seeds, left_out=left_out)
+            found = _gather(tasks, dataset, out, seeds=seeds, asked=[*asked, *sets], left_out=left_out)
         with progress.stage("tables"):
             _write(found)
         if failed:
@@ -152,7 +159,9 @@ def _check(tasks: list[Task], *, again: bool) -> None:
             shutil.rmtree(task.out)
 
 
-def _gather(tasks: list[Task], dataset: Dataset, out: Path, *, seeds: int, left_out: dict[str, str]) -> Compared:
+def _gather(
+    tasks: list[Task], dataset: Dataset, out: Path, *, seeds: int, asked: list[str], left_out: dict[str, str]
+) -> Compared:
     impressions = dataset.impressions(SPLIT)
     users = np.asarray(impressions.users)
     known = has_profile(dataset, users)
@@ -176,6 +185,7 @@ def _gather(tasks: list[Task], dataset: Dataset, out: Path, *, seeds: int, left_
             "mind_large": is_mind_large(dataset.manifest),
         },
         "split": SPLIT,
+        "settings": asked,
         "models": list(results),
         "left_out": left_out,
         "seeds": list(range(seeds)),
@@ -183,7 +193,7 @@ def _gather(tasks: list[Task], dataset: Dataset, out: Path, *, seeds: int, left_
         "comparisons": len(systems) - 1 if BASE in systems else 0,
     }
     rows = compared(systems, users, known, base=BASE)
-    return Compared(out, about, rows, runs, systems, users, known)
+    return Compared(out, about, rows, runs, systems, users, known, judge_groups(systems, users, known))
 
 
 def _write(found: Compared) -> None:
@@ -192,6 +202,9 @@ def _write(found: Compared) -> None:
     with whole_file(found.out / DOCUMENT) as scratch:
         scratch.write_text(json.dumps(found.as_dict(), indent=1) + "\n", encoding="utf-8")
     write_pages(found.out, found.about, found.rows, found.runs)
+    if found.claims:
+        seeds, mind = len(found.about["seeds"]), found.about["data"]["mind_large"]
+        write_claims(found.out, found.claims[GROUP], seeds=seeds, beside_paper=mind, document=DOCUMENT)
     try:
         from drpn.explain.comparison import draw_comparison
     except ImportError:  # a machine that only trains may have no matplotlib

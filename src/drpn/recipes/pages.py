@@ -102,7 +102,8 @@ def preface(parts: Sequence[Table], about: dict[str, Any], runs: Sequence[Row]) 
     seeds = about["seeds"]
     words = [
         f"Data: {about['data']['name']}, {clicks:,} clicks to train on; seeds {', '.join(map(str, seeds))}; "
-        f"{', '.join(machines)}; commit {', '.join(about['commits'])}. Settings, curves and versions: compare.json.",
+        f"{', '.join(machines)}; commit {', '.join(about['commits'])}. Settings: those of the models"
+        f"{''.join(f', {one}' for one in about['settings'])}; in full, with curves and versions: compare.json.",
     ]
     several = len(seeds) > 1
     spread = "± is the standard deviation over seeds. " if several else "One seed: how far seeds stray is not known. "
@@ -129,6 +130,13 @@ def preface(parts: Sequence[Table], about: dict[str, Any], runs: Sequence[Row]) 
             "without a profile, so that they are to be compared with the second table."
         )
     return words
+
+
+def write_page(file: Path, one: Table, words: Sequence[str]) -> None:
+    """Write one table under its words, as .md and .tex."""
+    paragraphs = [line for text in words for line in (text, "")]
+    write_text(file.with_suffix(".md"), [f"# {one.caption}", "", *paragraphs, *markdown(one)])
+    write_text(file.with_suffix(".tex"), [*(f"% {text}" for text in words), "", *latex(one, label=file.name)])
 
 
 def write_text(file: Path, lines: Sequence[str]) -> None:

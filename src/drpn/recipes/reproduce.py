@@ -10,22 +10,17 @@ from drpn import config as settings_files
 from drpn.dataset.folder import Dataset
 from drpn.dataset.settings import DataSettings
 from drpn.errors import FolderError
-from drpn.evaluation.groups import masks
-from drpn.evaluation.tables import Table, latex, markdown
+from drpn.evaluation.tables import Table
 from drpn.models.catalogue import CATALOGUE
 from drpn.output import whole_file
 from drpn.progress import Progress, Silent
-from drpn.recipes.claims import Judged, judge, table
 from drpn.recipes.compare import Compared, compare
 from drpn.recipes.needs import REMEDIES, needs_of
-from drpn.recipes.pages import GROUPS, write_text
-from drpn.recipes.paper import LEVEL
+from drpn.recipes.pages import write_page
 from drpn.recipes.prepare import prepare
 from drpn.recipes.settings import load_settings_of, shipped
 from drpn.recipes.table1 import Row, table1
 
-GROUP = "with_profile"
-"""Whose impressions the paper measures, and by which its claims are judged."""
 DATASET, DOCUMENT, SETTINGS = "dataset", "reproduce.json", "mind-large.toml"
 
 
@@ -35,13 +30,10 @@ class Reproduced:
 
     compared: Compared
     table1: list[Row]
-    claims: dict[str, list[Judged]]
-    """By group of impressions."""
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
-        judged = {group: [one.as_dict() for one in claims] for group, claims in self.claims.items()}
-        return self.compared.as_dict() | {"table1": [row._asdict() for row in self.table1], "claims": judged}
+        return self.compared.as_dict() | {"table1": [row._asdict() for row in self.table1]}
 
 
 def reproduce(
@@ -80,9 +72,8 @@ def reproduce(
         again=again,
         progress=progress,
     )
-    with progress.stage("claims"):
-        done = Reproduced(found, table1(Dataset.open(folder, verify=False).statistics), _claims(found))
-        _write(done, vectors)
+    done = Reproduced(found, table1(Dataset.open(folder, verify=False).statistics))
+    _write(done, vectors)
     return done
 
 
@@ -117,17 +108,8 @@ def check_prepared(folder: Path, logs: Path, data: DataSettings, vectors: Path |
         raise FolderError(f"{folder} was prepared without {vectors}; {remedy}")
 
 
-def _claims(found: Compared) -> dict[str, list[Judged]]:
-    return {
-        group: judge({name: one[mask] for name, one in found.systems.items()}, found.users[mask])
-        for group, mask in masks(found.has_profile).items()
-        if group != "without_profile"
-    }
-
-
 def _write(done: Reproduced, vectors: Path | None) -> None:
-    out, about = done.compared.out, done.compared.about
-    mind = about["data"]["mind_large"]
+    out, mind = done.compared.out, done.compared.about["data"]["mind_large"]
     first = Table(
         "Table 1: statistics of the dataset, beside those of the paper's MIND-large",
         ("", "here", "the paper's"),
@@ -136,23 +118,6 @@ def _write(done: Reproduced, vectors: Path | None) -> None:
     words = [f"Word vectors: {vectors.name if vectors else 'learnt from the titles; the paper has GloVe.840B.300d'}."]
     if not mind:
         words.append("These are not the data of the paper, so that its results do not stand beside ours.")
-    _write_page(out / "table1", first, words)
-    judged = table(done.claims[GROUP], beside_paper=mind)
-    pairs = sum(len(one.pairs) for one in done.claims[GROUP])
-    seeds = len(about["seeds"])
-    words = [
-        f"Judged on the {GROUPS[GROUP].lower()}, as the paper's authors do in their code, by paired differences of "
-        f"{seeds} seed{'s' if seeds > 1 else ''}; all impressions: {DOCUMENT}.",
-        f"Held: the 95 % interval is above zero, or above -{LEVEL} where a system is said to be competitive; failed: "
-        "it is below. A claim of several comparisons is held if all of them are, failed if one is. "
-        f"{pairs} comparisons, of which one in twenty misses by chance.",
-    ]
-    _write_page(out / "claims", judged, words)
+    write_page(out / "table1", first, words)
     with whole_file(out / DOCUMENT) as scratch:
         scratch.write_text(json.dumps(done.as_dict(), indent=1) + "\n", encoding="utf-8")
-
-
-def _write_page(file: Path, one: Table, words: Sequence[str]) -> None:
-    paragraphs = [line for text in words for line in (text, "")]
-    write_text(file.with_suffix(".md"), [f"# {one.caption}", "", *paragraphs, *markdown(one)])
-    write_text(file.with_suffix(".tex"), [*(f"% {text}" for text in words), "", *latex(one, label=file.name)])

@@ -12,7 +12,7 @@ from drpn.dataset.folder import Dataset
 from drpn.errors import RunError
 from drpn.output import whole_file, writing_to
 from drpn.provenance import commit
-from drpn.training.settings import OF_THE_MACHINE, TrainingSettings
+from drpn.training.settings import TrainingSettings, without_effect
 
 FORMAT = 1
 RUN, BUNDLE, CURVE_PICTURE, TENSORBOARD = "run.json", "bundle", "curve.png", "tensorboard"
@@ -85,10 +85,11 @@ class Run:
 
 
 def first_difference(known: Sections, asked: Sections, defaults: Sections) -> str | None:
-    """The first setting that a run was not made with as it is asked for now; those of the machine may be others."""
+    """The first setting that a run was not made with as it is asked for now; those without effect may be others."""
+    idle = without_effect(asked["training"]["loss"])
     for section, values in asked.items():
         made = defaults[section] | known[section]
-        for key in sorted({*made, *values} - set(OF_THE_MACHINE)):
+        for key in sorted({*made, *values} - set(idle)):
             before, now = made.get(key), values.get(key)
             if before != now:
                 return f"{section}.{key} = {before}, and {now} is asked for now"

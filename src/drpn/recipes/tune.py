@@ -29,7 +29,7 @@ from drpn.recipes.results import fingerprint
 from drpn.recipes.settings import Settings, entry, load_settings, training_defaults
 from drpn.recipes.space import WORDS, Values, nearest, rounded, space_of, with_values
 from drpn.recipes.train import train
-from drpn.training.settings import OF_THE_MACHINE
+from drpn.training.settings import without_effect
 
 if TYPE_CHECKING:  # an extra, which need not be installed
     from optuna import Study
@@ -69,9 +69,10 @@ class Search:
     def asked(self) -> dict[str, Any]:
         """What makes it another search, as it comes back from JSON."""
         asked: dict[str, Any] = {"--model": self.model, "--seed": self.seed, "the data": self.data}
+        idle = without_effect(self.settings.training.loss)
         for section in ("model", "training"):
             values = dataclasses.asdict(getattr(self.settings, section))
-            asked |= {f"{section}.{key}": value for key, value in values.items() if key not in OF_THE_MACHINE}
+            asked |= {f"{section}.{key}": value for key, value in values.items() if key not in idle}
         plain: dict[str, Any] = json.loads(json.dumps(asked))
         return plain
 
@@ -254,15 +255,15 @@ def _row(trial: Trial, names: list[str]) -> str:
 
 
 def _to_write(tuned: Tuned) -> dict[str, dict[str, Any]]:
-    """What was searched and what else is not the model's default, but for the machine's settings and the seed."""
+    """What was searched and what else is not the model's default, but for what has no effect and the seed."""
     best = with_values(tuned.search.settings, tuned.best.values)
+    idle = (*without_effect(best.training.loss), "seed")
     defaults = {"model": entry(tuned.search.model).settings, "training": training_defaults(tuned.search.model)}
     return {
         section: {
             key: value
             for key, value in dataclasses.asdict(getattr(best, section)).items()
-            if f"{section}.{key}" in tuned.best.values
-            or (value != getattr(plain, key) and key not in (*OF_THE_MACHINE, "seed"))
+            if f"{section}.{key}" in tuned.best.values or (value != getattr(plain, key) and key not in idle)
         }
         for section, plain in defaults.items()
     }
