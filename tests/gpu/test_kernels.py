@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from drpn.batches.batch import Batch, NewsRows, count_distinct, distinct
 from drpn.batches.samples import Plan
 from drpn.batches.tables import Tables
 from drpn.layers.attention import plain_self_attention, self_attention
+from drpn.layers.denoising import similarities
 from drpn.layers.gather import Placed, gather, plain_segment_sum, rows, segment_sum, weighted_rows
 from drpn.models.base import DataShape
 from drpn.models.catalogue import CATALOGUE
@@ -226,6 +228,23 @@ def test_scores_and_gradients_are_those_of_a_cpu_in_float64(name: str) -> None:
             half = model.score(model.encode_news(news), batch)
     assert off_by(quick.cpu()[real], expected[real]) < 1e-5
     assert off_by(half.cpu()[real], expected[real]) < 0.05
+
+
+@pytest.mark.parametrize(("clicked", "skipped"), [(30, 60), (5, 9)])
+def test_in_bf16_denoising_is_read_in_the_tables(clicked: int, skipped: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the paper's lengths, too: the vectors of news are in float32 then, their projections are not."""
+    model, news, calls = build("drpn").cuda(), some_news(), []
+
+    def counted(own: Placed, *rest: Any) -> Any:
+        calls.append(own.positions.shape[1])
+        return similarities(own, *rest)
+
+    monkeypatch.setattr("drpn.models.drpn.similarities", counted)
+    long = torch.randint(1, NEWS, (4, clicked + skipped), device="cuda", dtype=torch.int32)
+    batch = replace(some_batch(users=4), clicked=long[:, :clicked], skipped=long[:, clicked:])
+    with torch.no_grad(), torch.autocast("cuda", dtype=torch.bfloat16):
+        model.score(model.encode_news(news), batch)
+    assert sorted(calls) == sorted(2 * [clicked, skipped])  # of both views
 
 
 def test_a_fixed_capacity_changes_no_score() -> None:

@@ -269,6 +269,16 @@ def test_drpn_reads_sets(name: str) -> None:
     same(real_scores(model, turned), real_scores(model, batch))
 
 
+@pytest.mark.parametrize("name", DRPNS)
+def test_whether_kernels_are_used_is_told_by_the_projections(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are in bf16 where products are; the vectors of news, which come from a norm, are not."""
+    model, asked = build(name), []
+    monkeypatch.setattr("drpn.models.drpn.read_in_tables", lambda table, _: bool(asked.append(table.shape[1])))
+    scores(model, impressions())
+    assert asked == [asked[0]]
+    assert asked[0] > model.settings.size
+
+
 @pytest.mark.parametrize(("name", "unread"), [("drpn-n", "skipped"), ("drpn-p", "clicked")])
 def test_a_variant_of_one_sequence_does_not_read_the_other(name: str, unread: str) -> None:
     batch = impressions()

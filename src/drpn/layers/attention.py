@@ -146,6 +146,14 @@ def fits_kernels(values: Tensor, longest: int) -> bool:
     return values.is_cuda and values.dtype != torch.float64 and longest <= SHORT
 
 
+def read_in_tables(projected: Tensor, longest: int) -> bool:
+    """Whether kernels read sequences so long in the table of projections.
+
+    In float32 the kernels for long ones would take minutes to compile.
+    """
+    return fits_kernels(projected, longest) and (projected.element_size() <= 2 or longest <= SHORT // 2)
+
+
 def in_place(
     table: Float[Tensor, "U D"], positions: Int[Tensor, "B S"], *, head: int
 ) -> Float[Tensor, "B S D"] | Placed:

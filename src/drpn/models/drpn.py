@@ -19,7 +19,6 @@ from torch import Tensor, nn
 
 from drpn.batches.batch import Batch, NewsRows
 from drpn.layers.attention import (
-    SHORT,
     Aggregated,
     GatedAggregate,
     MultiHeadAttention,
@@ -28,12 +27,12 @@ from drpn.layers.attention import (
     aligned_linear,
     along,
     attend,
-    fits_kernels,
     in_parts,
     inner_products,
     masked_softmax,
     one_after_the_other,
     or_else,
+    read_in_tables,
     side_by_side,
     weighted_sum,
 )
@@ -494,9 +493,8 @@ class Drpn(ClickModel):
         masks = {name: at != 0 for name, at in positions.items()}
         head = self.settings.size // self.settings.heads
         longest = max(head, *(at.shape[1] for at in positions.values()))
-        news = encoded["semantic"].news
-        # in float32 the kernels for long sequences take minutes to compile
-        gathered = not fits_kernels(news, longest) or (news.element_size() > 2 and longest > SHORT // 2)
+        # not the news themselves: after a norm they are in float32 whatever the projections are in
+        gathered = not read_in_tables(encoded["semantic"].sides[self.reads[0]], longest)
         return {
             view: self._view(view).read(
                 {name: rows.members(name, at, gathered=gathered) for name, at in positions.items()}, masks
