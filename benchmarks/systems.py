@@ -1,7 +1,7 @@
 """Write the page of every system's speed and memory: `python benchmarks/systems.py`, after
 
-    python benchmarks/training.py --models all --batches 128 2048 --set training.compile=false --out SYSTEMS
-    python benchmarks/evaluation.py --models all --shapes mind --out SYSTEMS
+    python benchmarks/training.py --models all --batches 128 2048 --seconds 1 --set training.compile=false --out SYSTEMS
+    python benchmarks/evaluation.py --models all --shapes mind --seconds 0.6 --calls 100 --out SYSTEMS
 
 on a GPU, SYSTEMS being docs/results/bench/systems.
 """
@@ -30,10 +30,10 @@ def page(training: dict[str, Any], evaluation: dict[str, Any], remarks: list[str
         "# Speed and memory of every system at MIND-large's shape",
         "",
         f"{machine['gpu']}, torch {machine['torch']}, commit {machine['commit']}; {', '.join(training['sets'])}; each "
-        "system alone on the machine, at its paper's sizes, medians. Evaluation is of 37 candidates each and includes "
-        "the encoding of all news; one user is a ranking of 37 candidates over encoded news, half of them being "
-        f"quicker. Seconds are those of {PASSES} passes over {clicks:,.0f} clicks at that speed, without compiling, "
-        "validation and checkpoints. Page by `benchmarks/systems.py`.",
+        "system alone on the machine, at its paper's sizes. Training: the median of five repeats; evaluation: of one "
+        "to five, of 37 candidates each, the encoding of all news included; one user: the median of rankings of 37 "
+        f"candidates over encoded news. Seconds are those of {PASSES} passes over about {clicks:,.0f} clicks at that "
+        "speed, without compiling, validation and checkpoints. Page by `benchmarks/systems.py`.",
         *(line for one in remarks for line in ("", one)),
         "",
         f"| | {' | '.join(heads)} |",

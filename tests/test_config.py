@@ -114,6 +114,17 @@ def test_every_shipped_config_is_taken_and_changes_something(file: Path) -> None
     assert load_data_settings(file) == found["drpn"].data
 
 
+TUNED = sorted((Path(__file__).parents[1] / "configs").glob("*/*.toml"))
+
+
+@pytest.mark.parametrize("file", TUNED, ids=lambda file: f"{file.parent.name}/{file.stem}")
+def test_every_tuned_config_is_taken_by_its_model(file: Path) -> None:
+    found, text = load_settings(file, model=file.stem), file.read_text()
+    best = next(line.split() for line in text.splitlines() if line.startswith("#") and line.endswith("  best"))
+    assert best[3:5] == [f"{found.training.rate:g}", f"{found.training.decay:g}"]
+    assert {path.stem for path in file.parent.glob("*.toml")} == set(CATALOGUE)
+
+
 def test_data_settings_may_stand_beside_those_of_any_model(tmp_path: Path) -> None:
     file = tmp_path / "a.toml"
     file.write_text("[data]\nwords = 9\n[model]\nfilters = 7\n")

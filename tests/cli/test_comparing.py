@@ -38,7 +38,9 @@ def test_compare(drpn, newsroom: Path, tmp_path: Path) -> None:
     assert "Settings: those of the models, compare/NAME.toml, " in (tmp_path / "tables" / "table2.md").read_text()
     again = drpn("compare", newsroom / "data", "--out", "tables", *FEW, "--json")
     assert json.loads(again.stdout) == json.loads((tmp_path / "tables" / "compare.json").read_text())
-    assert again.stderr.splitlines()[0] == "2 of 2 runs are finished already"
+    first, second, *_ = again.stderr.splitlines()
+    assert first.startswith("settings of each model: ")
+    assert second == "2 of 2 runs are finished already"
     changed = refused(drpn, "compare", newsroom / "data", "--out", "tables", *FEW, "--set", "model.size=16")
     assert changed == (
         "tables/runs/drpn-0 was run with model.size = 8, and 16 is asked for now; "
@@ -61,6 +63,7 @@ def test_reproduce(drpn, newsroom: Path, tmp_path: Path) -> None:
         (["--models", "drpn,nmrs"], "there is no model 'nmrs'; did you mean 'nrms'?"),
         (["--models", " , "], "--models names no model; write names with commas between them, or all"),
         (["--configs", "nowhere"], "--configs nowhere: there is no such folder"),
+        (["--configs", "."], "--configs .: it has no NAME.toml of a model that is asked for, such as drpn.toml"),
         (["--config", "nowhere.toml"], "nowhere.toml: there is no such settings file"),
         (["--models", "nrms", "--set", "model.denoise=false"], "none of the models has a setting 'model.denoise'; "),
     ],

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from drpn.evaluation import bootstrap as code
-from drpn.evaluation.bootstrap import interval, intervals, paired
+from drpn.evaluation.bootstrap import _bootstrap, interval, intervals, paired
 from drpn.evaluation.groups import masks, rows
 from drpn.evaluation.metrics import METRICS, Metrics
 
@@ -47,11 +47,20 @@ def test_a_drawn_user_brings_all_impressions() -> None:
 
 
 def test_seeds_are_drawn_too() -> None:
-    # nothing varies but the seed: of two seeds, a quarter of the draws hold only the first, a quarter only the second
+    # nothing varies but the seed: of two seeds, half of the draws hold only the first, half only the second
     values = np.array([[0.0] * 50, [1.0] * 50])
     found = interval(values, np.arange(50), np.random.default_rng(0))
     assert found == (0.5, 0.0, 1.0)
     assert interval(values.mean(axis=0), np.arange(50), np.random.default_rng(0)) == (0.5, 0.5, 0.5)
+
+
+def test_draws_vary_as_much_as_the_means_of_so_many_seeds_do() -> None:
+    rng = np.random.default_rng(4)
+    for seeds in (2, 3, 5):
+        values = np.repeat(rng.normal(size=(seeds, 1)), 40, axis=1)  # all users alike
+        expected = np.sqrt(values[:, 0].var(ddof=1) / seeds)
+        found = _bootstrap(values[None], np.arange(40), rng, 20_000).draws.std()
+        assert found == pytest.approx(expected, rel=0.02)
 
 
 @pytest.mark.parametrize("shape", [(200,), (3, 200)])

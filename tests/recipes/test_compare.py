@@ -22,6 +22,7 @@ from drpn.models.catalogue import CATALOGUE, Entry
 from drpn.output import alone_in
 from drpn.recipes import compare as recipe
 from drpn.recipes import jobs
+from drpn.recipes.claims import judge_groups, judged_by, write_claims
 from drpn.recipes.compare import Compared, compare
 from drpn.recipes.prepare import prepare
 from drpn.recipes.results import ARRAYS, RESULT
@@ -71,6 +72,25 @@ def test_the_document_has_everything(compared: Compared, data: Path) -> None:
     assert about["comparisons"] == 4
     assert about["settings"] == SETS
     assert len(document["rows"]) == 5 * 3
+
+
+def test_a_model_of_which_the_paper_claims_nothing(
+    compared: Compared, small: Small, trained: list[str], tmp_path: Path
+) -> None:
+    shutil.copytree(compared.out, tmp_path, dirs_exist_ok=True)
+    found = small(tmp_path, models=["nrms"])
+    assert trained == []
+    assert not any(one.pairs for claims in found.claims.values() for one in claims)
+    assert "held" not in (tmp_path / "claims.md").read_text().partition("| claim |")[2]
+
+
+def test_where_nobody_has_a_profile_all_impressions_count(compared: Compared, tmp_path: Path) -> None:
+    claims = judge_groups(compared.systems, compared.users, np.zeros_like(compared.has_profile))
+    assert judged_by(claims) == "all"
+    write_claims(tmp_path, claims, seeds=2, mind=False, document="compare.json")
+    page = (tmp_path / "claims.md").read_text()
+    assert page.startswith("# The paper's claims\n\nJudged on all impressions, by paired differences of 2 seeds; ")
+    assert "DRPN above DRPN-N, AUC: " in page
 
 
 def test_the_paper_s_claims_of_what_was_run_are_judged(compared: Compared) -> None:

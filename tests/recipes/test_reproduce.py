@@ -55,7 +55,7 @@ def test_claims_are_judged_on_users_with_a_profile(done: Reproduced) -> None:
     for group, judged in done.compared.claims.items():
         (pair,) = next(one.pairs for one in judged if "DRPN-N is below" in one.claim.words)
         assert pair.difference == pytest.approx(rows["drpn", group] - rows["drpn-n", group])
-    assert "Judged on the impressions of users with a profile" in (done.compared.out / "claims.md").read_text()
+    assert "Judged on impressions of users with a profile" in (done.compared.out / "claims.md").read_text()
 
 
 def test_a_second_time_nothing_is_prepared_or_trained(

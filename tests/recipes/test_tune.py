@@ -234,6 +234,20 @@ def test_a_search_is_not_taken_up_by_another(search: Searching, given: dict[str,
 
 
 @pytest.mark.usefixtures("pretended")
+def test_trials_of_another_space_are_not_taken_up(search: Searching, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(recipe, "space_of", lambda _: dict(list(space_of(load_settings(model="nrms")).items())[:2]))
+        patch.setattr(recipe, "nearest", lambda _: {})
+        out = search(trials=2).out
+    with pytest.raises(RunError) as error:
+        search(trials=3)
+    assert str(error.value) == (
+        f"{trials_of(out)} was made with a search of training.rate, training.decay, and now training.rate, "
+        "training.decay, model.dropout are searched; choose another --out, or remove it to search anew"
+    )
+
+
+@pytest.mark.usefixtures("pretended")
 def test_files_that_are_in_the_way(search: Searching, tmp_path: Path) -> None:
     mine = tmp_path / "mine.toml"
     mine.write_text("[training]\nrate = 1\n")

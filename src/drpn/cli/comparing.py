@@ -9,7 +9,8 @@ from drpn import progress
 from drpn.cli import printing
 from drpn.cli.app import Config, Json, Sets, app
 from drpn.errors import SettingsError
-from drpn.recipes.settings import shipped
+from drpn.models.catalogue import CATALOGUE
+from drpn.recipes.settings import own_file, shipped
 
 Models = Annotated[
     str, typer.Option(help="Names with commas between them, such as drpn,nrms; all: every model of the catalogue.")
@@ -45,7 +46,8 @@ def compare(
     """Train many models, several seeds each, and print the paper's Tables 2 and 3 for any dataset folder.
 
     Every run has its folder under OUT/runs. A run that was stopped is taken up by the same command; one that is
-    finished is not repeated: its result.json and metrics.npz are enough, also when copied from another machine.
+    finished is not repeated: its result.json and metrics.npz are enough, also when copied from another machine on which
+    it was trained on a copy of FOLDER.
     A setting model.KEY reaches the models that have it.
 
     OUT gets table2, table3 and claims (.md and .tex), compare.png, and compare.json with settings, curves, commit and
@@ -55,14 +57,15 @@ def compare(
     """
     from drpn.recipes.compare import compare as run
 
+    names = _names(models)
     found = run(
         folder,
         out,
-        models=_names(models),
+        models=names,
         seeds=seeds,
         config=config,
         sets=sets or (),
-        configs=_folder(configs) or (None if config else shipped("compare")),
+        configs=_folder(configs, names) or (None if config else shipped("compare")),
         jobs=jobs,
         keep=keep,
         again=again,
@@ -132,7 +135,11 @@ def _names(models: str) -> list[str] | None:
     return list(dict.fromkeys(names))
 
 
-def _folder(path: Path | None) -> Path | None:
-    if path is not None and not path.is_dir():
+def _folder(path: Path | None, names: list[str] | None) -> Path | None:
+    if path is None:
+        return None
+    if not path.is_dir():
         raise SettingsError(f"--configs {path}: there is no such folder")
+    if not any(own_file(path, name) for name in names or CATALOGUE):
+        raise SettingsError(f"--configs {path}: it has no NAME.toml of a model that is asked for, such as drpn.toml")
     return path

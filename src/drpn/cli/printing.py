@@ -13,7 +13,7 @@ from rich.table import Table
 
 from drpn.cli.case import print_case
 from drpn.evaluation.metrics import METRICS
-from drpn.recipes.claims import GROUP
+from drpn.recipes.claims import judged_by, tally
 from drpn.recipes.pages import difference
 from drpn.recipes.table1 import table1
 
@@ -122,14 +122,15 @@ def comparison(found: "Compared") -> None:
         column.no_wrap = True
     Console().print(table)
     seeds = len(about["seeds"])
+    models, compared = len(about["models"]), about["comparisons"]
     print(
-        f"{len(about['models'])} models, {seeds} seed{'s' if seeds > 1 else ''} each; "
-        f"{about['comparisons']} comparisons with DRPN, of which one in twenty misses by chance"
+        f"{models} model{'s' if models > 1 else ''}, {seeds} seed{'s' if seeds > 1 else ''} each"
+        + (f"; {compared} comparisons with DRPN, of which one in twenty misses by chance" if compared > 1 else "")
     )
-    if found.claims:
-        verdicts = Counter(one.verdict for one in found.claims[GROUP])
-        words = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
-        print(f"the paper's claims on these data: {words}; {found.out}/claims.md")
+    judged = found.claims[judged_by(found.claims)]
+    if any(one.pairs for one in judged):
+        verdicts = tally(Counter(one.verdict for one in judged))
+        print(f"the paper's claims on these data: {verdicts}; {found.out}/claims.md")
     print(f"tables: {found.out}/table2.md, {found.out}/table3.md (.tex too); picture: {found.out}/compare.png")
 
 
@@ -141,8 +142,8 @@ def _less(found: dict[str, float] | None) -> str:
 def reproduction(done: "Reproduced") -> None:
     """The table of all systems, then each claim of the paper with its verdict."""
     comparison(done.compared)
-    print("\nThe paper's claims, on users with a profile:")
-    for one in done.compared.claims.get(GROUP, ()):
+    print("\nThe paper's claims:")
+    for one in done.compared.claims[judged_by(done.compared.claims)]:
         single = len(one.pairs) == 1
         numbers = difference(dataclasses.asdict(one.pairs[0])) if single else f"{len(one.pairs)} comparisons"
         print(f"  {one.verdict:14} {one.claim.words}" + (f": {numbers}" if one.pairs else ""))

@@ -23,9 +23,9 @@ def tune(
 ) -> None:
     """Search for how a model is best trained, by validation AUC alone.
 
-    Tries training.rate from 1e-4 to 3e-3, training.decay of 0, 1 and 5, and, where the model has them, model.dropout
-    from 0 to 0.4 and training.tce_rate of 0.05, 0.1 and 0.2; all else is as given. The space is the same for every
-    model, and the first trial is the settings as given.
+    Tries training.rate from 1e-4 to 3e-3, training.decay of 0, 1 and 5, model.dropout from 0 to 0.4 where the model has
+    it, and training.tce_rate of 0.05, 0.1 and 0.2 where training.loss is tce; all else is as given, and the same for
+    every model. The first trial is the settings as given.
 
     Trials are kept in FILE.trials: a search that was stopped is taken up by the same command, finished trials are not
     repeated. Needs drpn\\[tune].

@@ -1,5 +1,6 @@
 """The paper's claims, each held, failed or not separated by a comparison of ours."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -87,26 +88,39 @@ def judge(
 
 
 def judge_groups(systems: Mapping[str, Metrics], users: Array, known: Array) -> dict[str, list[Judged]]:
-    """On all impressions and on those of users with a profile, who are `known`; nothing where no claim was run."""
-    found = {
+    """On all impressions and on those of users with a profile, who are `known`."""
+    return {
         group: judge({name: one[mask] for name, one in systems.items()}, users[mask])
         for group, mask in masks(known).items()
         if group != "without_profile"
     }
-    return found if any(one.pairs for one in found[GROUP]) else {}
 
 
-def write_claims(out: Path, judged: Sequence[Judged], *, seeds: int, beside_paper: bool, document: str) -> None:
+def judged_by(claims: Mapping[str, Sequence[Judged]]) -> str:
+    """The group that counts: users with a profile, or all where nobody has one."""
+    return GROUP if any(one.pairs for one in claims[GROUP]) else "all"
+
+
+def write_claims(out: Path, claims: Mapping[str, Sequence[Judged]], *, seeds: int, mind: bool, document: str) -> None:
     """Write claims.md and claims.tex; `document` holds the same for all impressions."""
+    group = judged_by(claims)
+    judged = claims[group]
     pairs = sum(len(one.pairs) for one in judged)
+    others = {other: Counter(one.verdict for one in found) for other, found in claims.items() if other != group}
     words = [
-        f"Judged on the {GROUPS[GROUP].lower()}, as the paper's authors do in their code, by paired differences of "
-        f"{seeds} seed{'s' if seeds > 1 else ''}; all impressions: {document}.",
+        f"Judged on {GROUPS[group].lower()}, by paired differences of {seeds} seed{'s' if seeds > 1 else ''}; the "
+        "paper's authors leave out users without a profile in their code. "
+        + "".join(f"On {GROUPS[other].lower()}: {tally(found)} ({document}). " for other, found in others.items()),
         f"Held: the 95 % interval is above zero, or above -{LEVEL} where a system is said to be competitive; failed: "
         "it is below. A claim of several comparisons is held if all of them are, failed if one is. "
-        f"{pairs} comparisons, of which one in twenty misses by chance.",
+        f"{pairs} comparison{'s, of which one in twenty misses' if pairs != 1 else ', which may miss'} by chance.",
     ]
-    write_page(out / PAGE, table(judged, beside_paper=beside_paper), words)
+    write_page(out / PAGE, table(judged, beside_paper=mind), [text.strip() for text in words])
+
+
+def tally(verdicts: Mapping[Verdict, int]) -> str:
+    """Such as: 9 held, 2 failed."""
+    return ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
 
 
 def table(judged: Sequence[Judged], *, beside_paper: bool) -> Table:
@@ -150,7 +164,7 @@ def _reported(model: str, metric: str) -> float:
 
 
 def _line(pair: Pair, claim: Claim, beside_paper: bool) -> tuple[str, ...]:
-    relation = "level with" if claim.level else "above"
+    relation = f"not {LEVEL} below" if claim.level else "above"
     words = f"{NAMES[pair.first]} {relation} {NAMES[pair.second]}, {HEADS[claim.metric]}: {pair.verdict}"
     numbers = f"{pair.difference:+.4f} ({pair.low:+.4f} to {pair.high:+.4f})"
     return (words, numbers, *([f"{pair.paper:+.4f}"] if beside_paper else []))

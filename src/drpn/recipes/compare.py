@@ -22,14 +22,14 @@ from drpn.models.catalogue import CATALOGUE
 from drpn.output import alone_in, whole_file, writing_to
 from drpn.progress import Progress, Silent
 from drpn.provenance import machine
-from drpn.recipes.claims import GROUP, Judged, judge_groups, write_claims
+from drpn.recipes.claims import Judged, judge_groups, write_claims
 from drpn.recipes.evaluate import has_profile, reference_scores
 from drpn.recipes.jobs import run_all
 from drpn.recipes.needs import lacking
 from drpn.recipes.pages import write_pages
 from drpn.recipes.paper import BASE, NAMES
 from drpn.recipes.results import Result, Task, difference, fingerprint, is_finished, read_result
-from drpn.recipes.settings import Settings, load_settings_of
+from drpn.recipes.settings import Settings, load_settings_of, own_file
 from drpn.recipes.table1 import is_mind_large
 
 RUNS, DOCUMENT, PICTURE = "runs", "compare.json", "compare.png"
@@ -54,7 +54,7 @@ class Compared:
     """The user of each impression."""
     has_profile: Array
     claims: dict[str, list[Judged]]
-    """What the paper says of systems that were run, by group of impressions; empty where it says nothing of them."""
+    """What came of the paper's claims, by group of impressions."""
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -86,8 +86,10 @@ def compare(
     _check_test(dataset)
     sets = list(sets)
     settings = load_settings_of(models or CATALOGUE, config, sets, folder=configs)
-    asked = [f"{configs.resolve().name}/NAME.toml"] if configs else []
-    asked += [config.name] if config else []
+    asked = [config.name] if config else []
+    if configs and any(own_file(configs, name) for name in settings):
+        asked.insert(0, f"{configs.resolve().name}/NAME.toml")
+        progress.note(f"settings of each model: {configs}/NAME.toml")
     left_out = {name: problem for name, one in settings.items() if (problem := lacking(name, one.model, dataset))}
     if models and left_out:
         raise FolderError(next(iter(left_out.values())))
@@ -202,9 +204,8 @@ def _write(found: Compared) -> None:
     with whole_file(found.out / DOCUMENT) as scratch:
         scratch.write_text(json.dumps(found.as_dict(), indent=1) + "\n", encoding="utf-8")
     write_pages(found.out, found.about, found.rows, found.runs)
-    if found.claims:
-        seeds, mind = len(found.about["seeds"]), found.about["data"]["mind_large"]
-        write_claims(found.out, found.claims[GROUP], seeds=seeds, beside_paper=mind, document=DOCUMENT)
+    seeds, mind = len(found.about["seeds"]), found.about["data"]["mind_large"]
+    write_claims(found.out, found.claims, seeds=seeds, mind=mind, document=DOCUMENT)
     try:
         from drpn.explain.comparison import draw_comparison
     except ImportError:  # a machine that only trains may have no matplotlib

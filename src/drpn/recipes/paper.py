@@ -98,6 +98,12 @@ CLAIMS = (
         metric="ndcg@10",
         remark="by nDCG@10: by AUC the paper's own NAML + TCE is higher",
     ),
+    Claim(
+        "TCE improves NAML and NRMS",
+        "Section 5.3, Table 2",
+        (("naml-tce", "naml"), ("nrms-tce", "nrms")),
+        remark="said of NRMS; NAML by the numbers of the table",
+    ),
     Claim("DFN is below DEERS", "Section 5.4, Table 2", (("deers", "dfn"),)),
     Claim(
         "DEERS, which reads skips, is competitive with NAML", "Section 5.4, Table 2", (("deers", "naml"),), level=True

@@ -55,7 +55,7 @@ def load_settings_of(
 
     Of `file` and `sets`, a setting of the section `model` reaches the models that have it.
     """
-    own = {model: load_settings(_own_file(folder, model), model=model) for model in models}
+    own = {model: load_settings(own_file(folder, model), model=model) for model in models}
     said = config.read(SECTIONS, file=file, sets=sets)
     keys = {model: {field.name for field in fields(one.model)} for model, one in own.items()}
     for key in said["model"]:
@@ -67,7 +67,8 @@ def _keys(one: Entry) -> set[str]:
     return {field.name for field in fields(one.settings)}
 
 
-def _own_file(folder: Path | None, model: str) -> Path | None:
+def own_file(folder: Path | None, model: str) -> Path | None:
+    """NAME.toml of the folder, where it has that."""
     file = folder / f"{model}.toml" if folder else None
     return file if file and file.is_file() else None
 

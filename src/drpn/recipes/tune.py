@@ -69,10 +69,9 @@ class Search:
     def asked(self) -> dict[str, Any]:
         """What makes it another search, as it comes back from JSON."""
         asked: dict[str, Any] = {"--model": self.model, "--seed": self.seed, "the data": self.data}
-        idle = without_effect(self.settings.training.loss)
         for section in ("model", "training"):
             values = dataclasses.asdict(getattr(self.settings, section))
-            asked |= {f"{section}.{key}": value for key, value in values.items() if key not in idle}
+            asked |= {f"{section}.{key}": value for key, value in values.items()}
         plain: dict[str, Any] = json.loads(json.dumps(asked))
         return plain
 
@@ -109,7 +108,7 @@ def tune(
     dataset = Dataset.open(folder)
     check_needs(model, settings.model, dataset)
     search = Search(model, settings, dataset, seed, commit())
-    study = _open(out, search.asked)
+    study = _open(out, search)
     done = len(_finished(study))
     if done:
         progress.note(f"{done} of {max(done, trials)} trials are finished already")
@@ -139,7 +138,7 @@ def _check_optuna() -> None:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
 
 
-def _open(out: Path, asked: dict[str, Any]) -> "Study":
+def _open(out: Path, search: Search) -> "Study":
     """The search whose trials are beside `out`, or a new one."""
     import optuna
     from optuna.storages import JournalStorage
@@ -158,18 +157,27 @@ def _open(out: Path, asked: dict[str, Any]) -> "Study":
             study = optuna.create_study(storage=storage, study_name="tune", direction="maximize", load_if_exists=True)
     except (ValueError, KeyError, TypeError) as error:
         raise RunError(f"{file} does not hold the trials of a search; remove it to search anew") from error
-    known = study.user_attrs.get("asked")
+    asked, known = search.asked, study.user_attrs.get("asked")
     if known is None:
         study.set_user_attr("asked", asked)
-    elif known != asked:
-        name = next(name for name in known | asked if known.get(name) != asked.get(name))
-        raise RunError(
-            f"{file} was made with {name} = {known.get(name)}, and {asked.get(name)} is asked for now; "
-            "choose another --out, or remove it to search anew"
-        )
+    elif other := _difference(known, search, study):
+        raise RunError(f"{file} was made with {other}; choose another --out, or remove it to search anew")
     for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
         study.tell(trial.number, state=TrialState.FAIL)  # it was stopped, and will be proposed again
     return study
+
+
+def _difference(known: dict[str, Any], search: Search, study: "Study") -> str | None:
+    """How the search whose trials are there differs from the one that is asked for, if it does."""
+    asked, idle = search.asked, {f"training.{key}" for key in without_effect(search.settings.training.loss)}
+    for name in known | asked:
+        if name not in idle and known.get(name) != asked.get(name):
+            return f"{name} = {known.get(name)}, and {asked.get(name)} is asked for now"
+    space = list(space_of(search.settings))
+    for trial in study.get_trials(deepcopy=False):
+        if trial.params and set(trial.params) != set(space):
+            return f"a search of {', '.join(trial.params)}, and now {', '.join(space)} are searched"
+    return None
 
 
 def _finished(study: "Study") -> list[Trial]:
