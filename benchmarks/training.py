@@ -9,6 +9,7 @@ import argparse
 import itertools
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from drpn.dataset.folder import Dataset
 from drpn.models.base import ClickModel
 from drpn.recipes.settings import Settings, load_settings
 from drpn.training import steps
+from drpn.training.memory import memory_kept
 from drpn.training.optimiser import optimiser_of
 from drpn.training.settings import TrainingSettings
 from measuring import Peak, available, choose, network, rate, significant, synchronise, threads
@@ -88,7 +90,7 @@ def main() -> None:
     device = choose(given.device)
     dataset = Dataset.open(given.data) if given.data else kept_shape(ShapeSettings().scaled(given.scale))
     rows = []
-    with threads(given.threads):
+    with threads(given.threads), memory_kept() if device.type == "cpu" else nullcontext():
         for name in available(given.models):
             settings = load_settings(None, given.sets, model=name)
             for batch in given.batches or BATCHES[device.type]:

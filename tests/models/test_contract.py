@@ -269,10 +269,27 @@ def test_drpn_reads_sets(name: str) -> None:
     same(real_scores(model, turned), real_scores(model, batch))
 
 
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_training_scores_as_evaluation_does_where_nothing_is_dropped(name: str) -> None:
+    """In training news are taken by length, and projected in the roles they have; the gradients are the same, too."""
+    none = {key: 0.0 for key in ("dropout", "id_dropout", "user_dropout") if hasattr(CATALOGUE[name].settings, key)}
+    model, found = trained(name, **none), []
+    for mode in (model.train(), model.eval()):
+        for module in mode.modules():
+            if isinstance(module, torch.nn.BatchNorm1d):
+                module.eval()  # which has statistics of its own in training
+        mode.zero_grad()
+        own = real_scores(mode, impressions())
+        own.square().sum().backward()
+        found.append((own.detach(), *(one.grad.clone() for one in mode.parameters() if one.grad is not None)))
+    for one, other in zip(*found, strict=True):
+        same(one, other)
+
+
 @pytest.mark.parametrize("name", DRPNS)
 def test_whether_kernels_are_used_is_told_by_the_projections(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are in bf16 where products are; the vectors of news, which come from a norm, are not."""
-    model, asked = build(name), []
+    model, asked = trained(name), []
     monkeypatch.setattr("drpn.models.drpn.read_in_tables", lambda table, _: bool(asked.append(table.shape[1])))
     scores(model, impressions())
     assert asked == [asked[0]]

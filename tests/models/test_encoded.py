@@ -4,9 +4,10 @@ import pytest
 import torch
 
 from drpn.batches.batch import NewsRows
+from drpn.layers.attention import Weight
 from drpn.models.base import DataShape
 from drpn.models.catalogue import CATALOGUE
-from drpn.models.encoded import encode_in_steps, map_tensors
+from drpn.models.encoded import Later, at_positions, encode_in_steps, map_tensors
 from small_training import small
 
 NEWS, WORDS, WIDTH = 40, 30, 9
@@ -35,3 +36,17 @@ def test_in_steps_or_at_once(name: str, step: int) -> None:
     with torch.no_grad():
         expected, found = model.encode_news(some_news()), encode_in_steps(model, some_news(), step=step)
     map_tensors(lambda one, other: torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9), found, expected)
+
+
+def test_what_is_made_later_is_what_would_have_been_made_at_once() -> None:
+    random = torch.Generator().manual_seed(3)
+    items = torch.randn(9, 4, generator=random, dtype=torch.float64, requires_grad=True)
+    matrix = torch.randn(5, 4, generator=random, dtype=torch.float64, requires_grad=True)
+    positions = torch.tensor([[7, 0, 7], [2, 8, 0]])
+    found = []
+    for table in (Later(items, [Weight(matrix)]), items @ matrix.T):
+        (rows,) = at_positions((table,), positions)
+        real = rows[positions != 0]
+        found.append((real, *torch.autograd.grad(real.square().sum(), (items, matrix))))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other)

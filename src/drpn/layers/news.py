@@ -1,6 +1,6 @@
 """News as vectors: words of a title, and ids; users as vectors: their ids."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -15,6 +15,8 @@ WORD_SPREAD = 0.1
 """Standard deviation of word vectors that no file gave."""
 ID_SPREAD = 0.01
 """Standard deviation of id vectors: small, so that what is learnt of a news in few steps outweighs how it began."""
+_AT_ONCE = 512
+"""Titles encoded together on a CPU: as many as stay in its cache."""
 
 
 class Dropout(nn.Dropout):
@@ -61,6 +63,23 @@ class WordVectors(nn.Module):
         return side_by_side(self(distinct), weights).index_select(0, places.flatten()).view(*words.shape, -1)
 
 
+def by_length(
+    encode: Callable[[Int[Tensor, "V L"]], Float[Tensor, "V D"]], words: Int[Tensor, "U W"]
+) -> Float[Tensor, "U D"]:
+    """What `encode` makes of titles; on a CPU some at a time, those of like length, without padding that none needs."""
+    if words.is_cuda:
+        return encode(words)
+    order = (words != 0).sum(1).argsort(stable=True)
+    parts = [encode(without_padding(some)) for some in torch.split(words[order], _AT_ONCE)]
+    return torch.cat(parts).index_select(0, order.argsort())
+
+
+def without_padding(words: Int[Tensor, "U W"]) -> Int[Tensor, "U L"]:
+    """Without the columns behind the last word of any title; one stays."""
+    longest = int((words != 0).any(0).nonzero().amax()) + 1 if words.any() else 1
+    return words[:, :longest]
+
+
 class TitleEncoder(nn.Module):
     """LN(T + MH(T, T, T)), then Aggregate: the words of a title as one vector (section 4.2)."""
 
@@ -77,6 +96,9 @@ class TitleEncoder(nn.Module):
 
     def forward(self, words: Int[Tensor, "U W"]) -> Float[Tensor, "U D"]:
         """The vector of each title; a learned one where there is no word."""
+        return by_length(self._encode, words)
+
+    def _encode(self, words: Int[Tensor, "U W"]) -> Float[Tensor, "U D"]:
         mask = words != 0  # (U W)
         title = self.dropout(self.words(words))  # (U W D)
         if self.training:

@@ -9,6 +9,7 @@ alpha_i (x_i W): the numbers are those of the plain formulation.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
@@ -40,7 +41,7 @@ from drpn.layers.denoising import similarities
 from drpn.layers.gather import Placed
 from drpn.layers.news import IdVectors, TitleEncoder
 from drpn.models.base import ClickModel, DataShape
-from drpn.models.encoded import at_positions
+from drpn.models.encoded import Later, at_positions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -324,19 +325,19 @@ class ViewRows(NamedTuple):
     """The vectors that are aggregated."""
     plain: Float[Tensor, "U D"]
     """Those that the fusion net reads and the score compares with."""
-    sides: dict[str, Float[Tensor, "U all"]]
+    sides: dict[str, Float[Tensor, "U all"] | Later]
     """What they bring to each sequence, as `Side.unpack` reads it."""
     logits: dict[str, Float[Tensor, "U"] | None]
     reader: Float[Tensor, "U"]
-    candidate: Float[Tensor, "U FD"]
+    candidate: Float[Tensor, "U FD"] | Later
 
     def members(self, name: str, positions: Int[Tensor, "B S"], *, gathered: bool) -> Members:
         """What those of a clicked or a skipped sequence bring; what is wide may be left in its table."""
-        wide, narrow = (self.news, self.plain, self.sides[name]), (self.logits[name], self.reader)
-        if gathered:
-            return Members(*at_positions((*wide, *narrow), positions))
-        news, plain, side = (Placed(table, positions) for table in wide)
-        return Members(news, plain, side, *at_positions(narrow, positions))
+        side, narrow = self.sides[name], (self.logits[name], self.reader)
+        if gathered or isinstance(side, Later):
+            return Members(*at_positions((self.news, self.plain, side, *narrow), positions))
+        news, plain, placed = (Placed(table, positions) for table in (self.news, self.plain, side))
+        return Members(news, plain, placed, *at_positions(narrow, positions))
 
 
 class ViewReaders(NamedTuple):
@@ -362,11 +363,16 @@ class View(nn.Module):
         """`news` are the vectors that are aggregated, `plain` those that the fusion net reads."""
         weights = {name: self._side(name).weights(self._opposite(name)) for name in self.sides}
         candidate = [Weight.of(self.fusion.candidate)]
-        together = plain is news
-        packed = side_by_side(news, [*chain(*weights.values()), *(candidate if together else [])])
-        sizes = [sum(len(one.matrix) for one in some) for some in weights.values()]
-        *sides, rest = torch.split(packed, [*sizes, packed.shape[-1] - sum(sizes)], dim=-1)
-        for_candidates = rest if together else side_by_side(plain, candidate)
+        sides: Sequence[Tensor | Later]
+        for_candidates: Tensor | Later
+        if self.training and not news.is_cuda:
+            sides, for_candidates = [Later(news, some) for some in weights.values()], Later(plain, candidate)
+        else:
+            together = plain is news
+            packed = side_by_side(news, [*chain(*weights.values()), *(candidate if together else [])])
+            sizes = [sum(len(one.matrix) for one in some) for some in weights.values()]
+            *sides, rest = torch.split(packed, [*sizes, packed.shape[-1] - sum(sizes)], dim=-1)
+            for_candidates = rest if together else side_by_side(plain, candidate)
         return ViewRows(
             news=news,
             plain=plain,
@@ -415,6 +421,7 @@ class View(nn.Module):
         """The score of `match` alone, on a GPU and without gradients."""
         from drpn.layers.kernels.scoring import fused_scores  # Triton comes with torch on GPU machines alone
 
+        assert isinstance(rows.candidate, Tensor)
         fusion, interests = self.fusion, readers.interests.vectors
         scores: Tensor = fused_scores(
             candidates, rows.plain, rows.candidate, readers.user, interests, fusion.out, fusion.bias
@@ -494,7 +501,8 @@ class Drpn(ClickModel):
         head = self.settings.size // self.settings.heads
         longest = max(head, *(at.shape[1] for at in positions.values()))
         # not the news themselves: after a norm they are in float32 whatever the projections are in
-        gathered = not read_in_tables(encoded["semantic"].sides[self.reads[0]], longest)
+        side = encoded["semantic"].sides[self.reads[0]]
+        gathered = isinstance(side, Later) or not read_in_tables(side, longest)
         return {
             view: self._view(view).read(
                 {name: rows.members(name, at, gathered=gathered) for name, at in positions.items()}, masks

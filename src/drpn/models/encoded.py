@@ -1,16 +1,32 @@
 """What a model computed once per news, whatever its shape: tensors, or tuples and dictionaries of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from jaxtyping import Int
+import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from drpn.batches.batch import NewsRows
-from drpn.layers.gather import gather
+from drpn.layers.attention import Weight, side_by_side
+from drpn.layers.gather import gather, rows
 from drpn.models.base import ClickModel, Encoded
 
 _STEP = {"cpu": 512, "cuda": 8_192}
+
+
+@dataclass(frozen=True)
+class Later:
+    """Projections that are made when it is known of which news: training on a CPU, where each has few of its roles."""
+
+    items: Float[Tensor, "U D"]
+    weights: Sequence[Weight]
+
+    def at(self, positions: Int[Tensor, "..."]) -> Float[Tensor, "... all"]:
+        """Those of the news at some positions, each made once; 0 is padding before and after."""
+        wanted, places = torch.unique(torch.cat([positions.new_zeros(1), positions.flatten()]), return_inverse=True)
+        return rows(side_by_side(rows(self.items, wanted), self.weights), places[1:].view(positions.shape))
 
 
 def map_tensors(function: Callable[..., Any], *encoded: Encoded) -> Encoded:
@@ -18,7 +34,7 @@ def map_tensors(function: Callable[..., Any], *encoded: Encoded) -> Encoded:
     first = encoded[0]
     if first is None:
         return None
-    if isinstance(first, Tensor):
+    if isinstance(first, Tensor | Later):
         return function(*encoded)
     if isinstance(first, dict):
         return {name: map_tensors(function, *(one[name] for one in encoded)) for name in first}
@@ -30,7 +46,9 @@ def at_positions(encoded: Encoded, positions: Int[Tensor, "..."]) -> Encoded:
     """Every tensor at the positions of some news, gathered in one go; a tensor that stands twice is read once."""
     tables: list[Tensor] = []
 
-    def place(table: Tensor) -> int:
+    def place(table: Tensor | Later) -> int:
+        if isinstance(table, Later):
+            return -1
         for index, known in enumerate(tables):
             if known is table:
                 return index
@@ -39,9 +57,13 @@ def at_positions(encoded: Encoded, positions: Int[Tensor, "..."]) -> Encoded:
 
     map_tensors(place, encoded)
     found = gather([table.unsqueeze(-1) if table.dim() == 1 else table for table in tables], positions)
-    return map_tensors(
-        lambda table: found[place(table)].squeeze(-1) if table.dim() == 1 else found[place(table)], encoded
-    )
+
+    def look_up(table: Tensor | Later) -> Tensor:
+        if isinstance(table, Later):
+            return table.at(positions)
+        return found[place(table)].squeeze(-1) if table.dim() == 1 else found[place(table)]
+
+    return map_tensors(look_up, encoded)
 
 
 def encode_in_steps(model: ClickModel, news: NewsRows, *, step: int | None = None) -> Encoded:

@@ -22,6 +22,7 @@ from drpn.recipes.runs import BUNDLE, CURVE_PICTURE, TENSORBOARD, Run, facts_of,
 from drpn.recipes.settings import entry, training_defaults
 from drpn.training.devices import check_precision, choose_device, data_device, naming_what_to_lower
 from drpn.training.loop import CHECKPOINT, Loop, OnPoint, Trained
+from drpn.training.memory import memory_kept
 from drpn.training.settings import TrainingSettings
 from drpn.training.tensorboard import check_tensorboard, event_files
 
@@ -58,7 +59,8 @@ def train(
         progress.note(f"{out} is trained to its end already")
         return run
     try:
-        with naming_what_to_lower("training.batch", training.batch):
+        on_cpu = memory_kept() if device.type == "cpu" else nullcontext()
+        with naming_what_to_lower("training.batch", training.batch), on_cpu:
             torch.manual_seed(training.seed)
             network = chosen.model(settings, shape_of(dataset)).to(device)
             tables = Tables.of(dataset, place, reads=network.reads, needs=network.needs)

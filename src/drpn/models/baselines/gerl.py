@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from drpn.batches.batch import Batch, NewsRows
 from drpn.layers.attention import GatedAggregate, MultiHeadAttention, aggregate, inner_products, or_else
 from drpn.layers.gather import rows
-from drpn.layers.news import ID_SPREAD, WORD_SPREAD, Dropout, UserVectors, WordVectors
+from drpn.layers.news import ID_SPREAD, WORD_SPREAD, Dropout, UserVectors, WordVectors, by_length
 from drpn.models.base import ClickModel, DataShape
 from drpn.models.encoded import at_positions
 
@@ -75,6 +75,12 @@ class NewsEncoder(nn.Module):
 
     def forward(self, words: Int[Tensor, "U W"], topics: Int[Tensor, "U"]) -> Float[Tensor, "U D"]:
         """v = [v_t; v_p]; a learned vector stands for a title without words, zeros for no topic."""
+        title = by_length(self._read_title, words)
+        # v_p
+        topic = rows(self.topics.weight, topics)
+        return torch.cat([title, topic.to(title.dtype)], dim=-1)
+
+    def _read_title(self, words: Int[Tensor, "U W"]) -> Float[Tensor, "U F"]:
         mask = words != 0  # (U W)
         if self.training:
             projected = self.attention.project(self.dropout(self.words(words)))  # (U W QKV)
@@ -83,10 +89,7 @@ class NewsEncoder(nn.Module):
         # h_{i,k} = V_k (sum over j of alpha^k_{i,j} e_j) with alpha^k_{i,j} = softmax over j of e_i^T W_k e_j
         context = self.dropout(self.attention(projected, mask))  # (U W D)
         # v_t = sum of beta_i h_i with beta_i = softmax over i of q_w^T tanh(U_w h_i + u_w)
-        title = or_else(self.aggregate(context, mask).vector, mask.any(-1), self.untitled)
-        # v_p
-        topic = rows(self.topics.weight, topics)
-        return torch.cat([title, topic.to(title.dtype)], dim=-1)
+        return or_else(self.aggregate(context, mask).vector, mask.any(-1), self.untitled)
 
 
 class Attention(nn.Module):

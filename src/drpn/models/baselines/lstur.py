@@ -24,7 +24,7 @@ from drpn.batches.batch import Batch, NewsRows
 from drpn.layers.attention import GatedAggregate, inner_products, or_else, side_by_side
 from drpn.layers.convolution import WordConvolution
 from drpn.layers.gather import rows
-from drpn.layers.news import WORD_SPREAD, Dropout, UserVectors, WordVectors
+from drpn.layers.news import WORD_SPREAD, Dropout, UserVectors, WordVectors, by_length
 from drpn.layers.recurrent import Gru
 from drpn.models.base import ClickModel, DataShape
 
@@ -89,6 +89,9 @@ class Title(nn.Module):
 
     def forward(self, words: Int[Tensor, "U W"]) -> Float[Tensor, "U F"]:
         """The vector of each title; a learned one where there is no word."""
+        return by_length(self._encode, words)
+
+    def _encode(self, words: Int[Tensor, "U W"]) -> Float[Tensor, "U F"]:
         mask = words != 0  # (U W)
         # c_i = ReLU(C w_[i-M:i+M] + b)
         context = self.dropout(self.convolution(self.dropout(self.words(words)), mask))  # (U W F)

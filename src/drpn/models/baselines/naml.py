@@ -20,7 +20,7 @@ from drpn.batches.batch import Batch, NewsRows
 from drpn.layers.attention import Aggregated, GatedAggregate, aggregate, aligned_linear, inner_products, or_else
 from drpn.layers.convolution import WordConvolution
 from drpn.layers.gather import rows
-from drpn.layers.news import WORD_SPREAD, Dropout, WordVectors
+from drpn.layers.news import WORD_SPREAD, Dropout, WordVectors, by_length
 from drpn.models.base import ClickModel, DataShape
 from drpn.models.encoded import at_positions
 
@@ -129,13 +129,17 @@ class Naml(ClickModel):
     def look(self, news: NewsRows) -> Float[Tensor, "U V F"]:
         """The views of each news: title, category, subcategory, and the abstract where it is one."""
         views = [
-            self.title(self.words(news.words), news.words != 0),
+            by_length(self._read_title, news.words),
             self.category(news.category),
             self.subcategory(news.subcategory),
         ]
         if self.abstract is not None:
             views.append(self.abstract(self.words(news.abstract), news.abstract != 0))
         return torch.stack(views, dim=1)
+
+    def _read_title(self, words: Int[Tensor, "U W"]) -> Float[Tensor, "U F"]:
+        found: Tensor = self.title(self.words(words), words != 0)
+        return found
 
     def join(self, views: Float[Tensor, "U V F"]) -> Aggregated:
         """The views as one vector, and how much each counted."""

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from drpn.batches.batch import Batch, NewsRows
 from drpn.layers.attention import Aggregated, GatedAggregate, MultiHeadAttention, in_place, inner_products, or_else
 from drpn.layers.gather import Placed, rows
-from drpn.layers.news import Dropout, WordVectors
+from drpn.layers.news import Dropout, WordVectors, by_length
 from drpn.models.base import ClickModel, DataShape
 
 
@@ -95,12 +95,16 @@ class Nrms(ClickModel):
 
     def encode_news(self, news: NewsRows) -> NrmsRows:
         """Section 2.1: r; and its projections for section 2.2."""
-        if self.training:
-            projected = self.title.project(self.dropout(self.words(news.words)))  # (U W QKV)
-        else:
-            projected = self.words.projected(news.words, self.title.attention.weights())
-        vector = self.title(projected, news.words != 0).vector  # (U D)
+        vector = by_length(self._read_title, news.words)  # (U D)
         return NrmsRows(vector, self.user.project(vector))
+
+    def _read_title(self, words: Int[Tensor, "U W"]) -> Float[Tensor, "U D"]:
+        if self.training:
+            projected = self.title.project(self.dropout(self.words(words)))  # (U W QKV)
+        else:
+            projected = self.words.projected(words, self.title.attention.weights())
+        found: Aggregated = self.title(projected, words != 0)
+        return found.vector
 
     @property
     def reads(self) -> tuple[str, ...]:

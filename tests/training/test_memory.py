@@ -1,0 +1,38 @@
+"""Within the block memory that is given back is taken again, page by page as it was."""
+
+import ctypes
+import resource
+from pathlib import Path
+
+import pytest
+import torch
+
+from drpn.training.memory import memory_kept
+
+
+def new_pages() -> int:
+    """How many pages the system maps for ten tensors of 48 MB, one after the other."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(10):
+        torch.ones(12 << 20)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+
+def resident() -> int:
+    """Bytes of memory that the process has."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="this C library cannot be told")
+def test_pages_are_mapped_once() -> None:
+    usual = new_pages()
+    with memory_kept():
+        new_pages()
+        kept, held = new_pages(), resident()
+    assert kept < usual / 10
+    assert resident() < held - (40 << 20)  # afterwards it is given back
+
+
+def test_an_error_passes_through() -> None:
+    with pytest.raises(ZeroDivisionError), memory_kept():
+        raise ZeroDivisionError
