@@ -14,9 +14,10 @@ from drpn.batches.tables import Tables
 from drpn.layers.attention import plain_self_attention, self_attention
 from drpn.layers.denoising import similarities
 from drpn.layers.gather import Placed, gather, plain_segment_sum, rows, segment_sum, weighted_rows
+from drpn.models.aggregators import DenoisingAggregator
 from drpn.models.base import DataShape
 from drpn.models.catalogue import CATALOGUE
-from drpn.models.drpn import DenoisingAggregator, DrpnSettings
+from drpn.models.drpn import DrpnSettings
 from drpn.progress import Silent
 from drpn.recipes.train import train
 from drpn.training.optimiser import optimiser_of
@@ -239,7 +240,7 @@ def test_in_bf16_denoising_is_read_in_the_tables(clicked: int, skipped: int, mon
         calls.append(own.positions.shape[1])
         return similarities(own, *rest)
 
-    monkeypatch.setattr("drpn.models.drpn.similarities", counted)
+    monkeypatch.setattr("drpn.models.aggregators.similarities", counted)
     long = torch.randint(1, NEWS, (4, clicked + skipped), device="cuda", dtype=torch.int32)
     batch = replace(some_batch(users=4), clicked=long[:, :clicked], skipped=long[:, clicked:])
     with torch.no_grad(), torch.autocast("cuda", dtype=torch.bfloat16):

@@ -12,9 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from drpn.batches.batch import Batch, NewsRows, distinct
+from drpn.models.aggregators import GraphNetwork
 from drpn.models.base import ClickModel, DataShape
 from drpn.models.catalogue import CATALOGUE
-from drpn.models.drpn import ABLATIONS, GraphNetwork
+from drpn.models.drpn import ABLATIONS
 
 SHAPE = DataShape(news=24, words=30, users=8, categories=4, subcategories=6, entities=9)
 

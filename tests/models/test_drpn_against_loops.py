@@ -12,15 +12,10 @@ from torch import Tensor, nn
 from drpn.batches.batch import Batch, NewsRows
 from drpn.layers.attention import GatedAggregate, MultiHeadAttention, attend, masked_softmax, side_by_side
 from drpn.layers.news import TitleEncoder
+from drpn.models.aggregators import ContentAggregator, DenoisingAggregator, GraphNetwork, Similarity
 from drpn.models.base import DataShape
 from drpn.models.catalogue import CATALOGUE
-from drpn.models.drpn import (
-    ContentAggregator,
-    DenoisingAggregator,
-    Drpn,
-    GraphNetwork,
-    Similarity,
-)
+from drpn.models.drpn import Drpn
 from reference import drpn_loops as loops
 from reference.drpn_loops import VARIANTS, Encoded, Heads, News, Viewed, Weights
 

@@ -17,7 +17,8 @@ PACKAGE = ROOT / "src" / "drpn"
 TESTS = "tests/models/test_drpn_against_loops.py"
 PAGE = ROOT / "docs" / "mutations.md"
 
-DRPN, ATTENTION, NEWS = "models/drpn.py", "layers/attention.py", "layers/news.py"
+AGGREGATORS, DRPN = "models/aggregators.py", "models/drpn.py"
+ATTENTION, NEWS = "layers/attention.py", "layers/news.py"
 
 
 class Fault(NamedTuple):
@@ -32,26 +33,26 @@ class Fault(NamedTuple):
 FAULTS = [
     Fault(
         "a news counts more if it resembles the opposite sequence",
-        DRPN,
+        AGGREGATORS,
         "trust - torch.relu(self.gamma)",
         "trust + torch.relu(self.gamma)",
     ),
-    Fault("gamma without its ReLU", DRPN, "torch.relu(self.gamma)", "self.gamma"),
+    Fault("gamma without its ReLU", AGGREGATORS, "torch.relu(self.gamma)", "self.gamma"),
     Fault(
         "intra-attention reads padding",
-        DRPN,
+        AGGREGATORS,
         "mask.unsqueeze(1) & ~torch.eye(",
         "torch.ones_like(mask).unsqueeze(1) & ~torch.eye(",
     ),
     Fault(
         "intra-attention reads the news itself",
-        DRPN,
+        AGGREGATORS,
         "mask.unsqueeze(1) & ~torch.eye(mask.shape[1], dtype=torch.bool, device=mask.device)",
         "mask.unsqueeze(1).expand(-1, mask.shape[1], -1)",
     ),
     Fault(
         "inter-attention reads padding",
-        DRPN,
+        AGGREGATORS,
         "other_value, other_mask.unsqueeze(1))",
         "other_value, torch.ones_like(other_mask).unsqueeze(1))",
     ),
@@ -63,25 +64,25 @@ FAULTS = [
     ),
     Fault(
         "both similarities from one head",
-        DRPN,
+        AGGREGATORS,
         "self.contrary(own_contrary[0], opposite)",
         "self.similar(own_contrary[0], opposite)",
     ),
     Fault(
         "zeros for an empty opposite sequence",
-        DRPN,
+        AGGREGATORS,
         "opposite = or_else(opposite, there, self.contrary.read(self.unopposed))",
         "opposite = or_else(opposite, there, torch.zeros_like(self.unopposed))",
     ),
     Fault(
         "zeros for the denoised interest of an empty sequence",
-        DRPN,
+        AGGREGATORS,
         "or_else(weighted_sum(weight, news), mask.any(-1), self.nothing)",
         "weighted_sum(weight, news)",
     ),
     Fault(
         "self-attention of news without the residual",
-        DRPN,
+        AGGREGATORS,
         "self.norm(news + self.attention(qkv, mask))",
         "self.norm(self.attention(qkv, mask))",
     ),
@@ -105,19 +106,19 @@ FAULTS = [
     ),
     Fault(
         "the graph network without a scale",
-        DRPN,
+        AGGREGATORS,
         'torch.einsum("umd,ukmd->umk", query, key) / math.sqrt(query.shape[-1])',
         'torch.einsum("umd,ukmd->umk", query, key)',
     ),
     Fault(
         "the graph network reads padding",
-        DRPN,
+        AGGREGATORS,
         "masked_softmax(logits, mask.unsqueeze(1))",
         "masked_softmax(logits, torch.ones_like(mask).unsqueeze(1))",
     ),
     Fault(
         "gate and content of the graph network swapped",
-        DRPN,
+        AGGREGATORS,
         "torch.sigmoid(gate) * torch.tanh(content)",
         "torch.sigmoid(content) * torch.tanh(gate)",
     ),

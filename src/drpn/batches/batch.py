@@ -6,6 +6,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+_NOTHING = torch.zeros(0, 0, dtype=torch.int64)
+"""In place of what is not given."""
+
 
 @dataclass(frozen=True)
 class NewsRows:
@@ -20,11 +23,11 @@ class NewsRows:
     subcategory: Int[Tensor, "U"]
     seen: Bool[Tensor, "U"]
     """Shown in the profile window or while training."""
-    entities: Int[Tensor, "U E"] = None  # type: ignore[assignment]
+    entities: Int[Tensor, "U E"] = _NOTHING
     """Entities of their titles; without a column where the dataset has none, as the two below."""
-    abstract: Int[Tensor, "U A"] = None  # type: ignore[assignment]
+    abstract: Int[Tensor, "U A"] = _NOTHING
     """Words of their abstracts."""
-    places: Int[Tensor, "U K"] = None  # type: ignore[assignment]
+    places: Int[Tensor, "U K"] = _NOTHING
     """Where their graph neighbours stand among the news that come along; 0 where they do not."""
 
     def __post_init__(self) -> None:
@@ -65,7 +68,7 @@ class Batch:
     clicked: Int[Tensor, "B H"]
     skipped: Int[Tensor, "B N"]
     candidates: Int[Tensor, "B C"]
-    neighbours: Int[Tensor, "B M"] = None  # type: ignore[assignment]
+    neighbours: Int[Tensor, "B M"] = _NOTHING
     """Rows of the users who clicked the most of the same news; without a column where the dataset has none."""
 
     def __post_init__(self) -> None:
@@ -134,7 +137,7 @@ def _there(batch: Batch, news: int, reach: Int[Tensor, "news K"] | None) -> Bool
 def _without_columns(rows: NewsRows | Batch, *names: str) -> None:
     """What was not given is there, with no column."""
     for name in names:
-        if getattr(rows, name) is None:
+        if getattr(rows, name) is _NOTHING:
             first: Tensor = getattr(rows, fields(rows)[0].name)
             object.__setattr__(rows, name, first.new_zeros(len(first), 0))
 

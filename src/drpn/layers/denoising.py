@@ -1,6 +1,6 @@
 """How much a news resembles the rest of its sequence, and the opposite one, on a GPU.
 
-The plain formulation is that of `drpn.models.drpn.DenoisingAggregator`, which is the kernels' tested reference.
+The plain formulation is that of `drpn.models.aggregators.DenoisingAggregator`, which is the kernels' tested reference.
 """
 
 from typing import Any
