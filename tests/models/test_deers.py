@@ -1,17 +1,16 @@
 """DEERS computes what loops over its paper's description compute, and reads clicks and skips, each in its order."""
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
+from baseline_cases import OTHER_CLICKS, OTHER_SKIPS, Case, close, moved, random_case
 from drpn.models.base import DataShape
 from drpn.models.baselines.deers import Deers, DeersSettings
 from reference import deers_loops as loops
-from reference.drpn_loops import Weights
 from small_newsroom import (
     CANDIDATES,
     CATEGORIES,
@@ -28,27 +27,11 @@ from small_newsroom import (
 SETTINGS = DeersSettings(size=3, hidden=5)
 
 
-class Case(NamedTuple):
-    """A model with random weights, and the same weights for the loops."""
-
-    model: Deers
-    weights: Weights
-
-
-def case(seed: int = 1, *, word_size: int = SETTINGS.size, **settings: Any) -> Case:
+def case(seed: int = 1, *, word_size: int = SETTINGS.size, **settings: Any) -> Case[Deers]:
     """All weights are random, those of padding and those that start at zero too."""
     vectors = np.ones((WORDS, word_size), dtype=np.float32)
     shape = DataShape(len(NEWSROOM) + 1, WORDS, 3, CATEGORIES, SUBCATEGORIES, vectors)
-    model = Deers(replace(SETTINGS, **settings), shape).double().eval()
-    random = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.normal_(std=0.7, generator=random)
-    return Case(model, {name: tensor.tolist() for name, tensor in model.state_dict().items()})
-
-
-def close(found: Tensor, expected: object) -> None:
-    torch.testing.assert_close(found, torch.as_tensor(expected, dtype=torch.float64), rtol=1e-9, atol=1e-12)
+    return random_case(Deers(replace(SETTINGS, **settings), shape), seed)
 
 
 @pytest.mark.parametrize(
@@ -73,23 +56,13 @@ def test_scores(settings: dict[str, int], seed: int) -> None:
     assert len(found.unique()) > found.numel() / 2  # not a network whose layers of ReLU give nothing
 
 
-def moved(model: Deers, readers: list[tuple[list[str], list[str]]]) -> Tensor:
-    """How far the scores of other readers are from those of the first, at most."""
-    found = scores(model, batch_of(readers))
-    return (found[1:] - found[0]).abs().amax(1)
-
-
 def test_skips_change_the_scores() -> None:
     """Having skipped nothing, other news, or the same in another order is not the same."""
-    clicked, skipped = READERS["ordinary"]
-    others = [[], ["bonds", "unseen"], ["bonds", "unseen", "cup"], skipped[::-1]]
-    assert moved(case().model, [(clicked, skipped), *((clicked, other) for other in others)]).min() > 1e-3
+    assert moved(case().model, OTHER_SKIPS).min() > 1e-3
 
 
 def test_clicks_change_the_scores() -> None:
-    clicked, skipped = READERS["ordinary"]
-    others = [[], clicked[1:], ["derby", "cup", "storm", "bonds"], clicked[::-1]]
-    assert moved(case().model, [(clicked, skipped), *((other, skipped) for other in others)]).min() > 1e-3
+    assert moved(case().model, OTHER_CLICKS).min() > 1e-3
 
 
 def test_a_click_is_not_a_skip() -> None:

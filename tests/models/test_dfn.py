@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
+from baseline_cases import OTHER_CLICKS, OTHER_SKIPS, Case, close, moved, random_case
 from drpn.models.base import DataShape
 from drpn.models.baselines import dfn
 from drpn.models.baselines.dfn import Dfn, DfnSettings, ExternalAttention, FeedbackTransformer, OwnPart
 from reference import dfn_loops as loops
-from reference.drpn_loops import Weights
 from small_newsroom import (
     CANDIDATES,
     CATEGORIES,
@@ -29,27 +29,11 @@ from small_newsroom import (
 SETTINGS = DfnSettings(size=3, heads=2, wider=2, hidden=4, deep=5, deepest=4)
 
 
-class Case(NamedTuple):
-    """A model with random weights, and the same weights for the loops."""
-
-    model: Dfn
-    weights: Weights
-
-
-def case(seed: int = 1, *, word_size: int = SETTINGS.size, **settings: Any) -> Case:
+def case(seed: int = 1, *, word_size: int = SETTINGS.size, **settings: Any) -> Case[Dfn]:
     """All weights are random, those of padding and those that start at zero too."""
     vectors = np.ones((WORDS, word_size), dtype=np.float32)
     shape = DataShape(len(NEWSROOM) + 1, WORDS, 3, CATEGORIES, SUBCATEGORIES, vectors)
-    model = Dfn(replace(SETTINGS, **settings), shape).double().eval()
-    random = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.normal_(std=0.5, generator=random)
-    return Case(model, {name: tensor.tolist() for name, tensor in model.state_dict().items()})
-
-
-def close(found: Tensor, expected: object) -> None:
-    torch.testing.assert_close(found, torch.as_tensor(expected, dtype=torch.float64), rtol=1e-9, atol=1e-12)
+    return random_case(Dfn(replace(SETTINGS, **settings), shape), seed, std=0.5)
 
 
 @pytest.mark.parametrize(
@@ -125,23 +109,13 @@ def test_the_candidate_is_merged_into_what_was_read_without_it(scale: float) -> 
     torch.testing.assert_close(*gradients, rtol=1e-7, atol=1e-9)
 
 
-def moved(model: Dfn, readers: list[tuple[list[str], list[str]]]) -> Tensor:
-    """How far the scores of other readers are from those of the first, at most."""
-    found = scores(model, batch_of(readers))
-    return (found[1:] - found[0]).abs().amax(1)
-
-
 def test_skips_change_the_scores() -> None:
     """Having skipped nothing, other news, or the same in another order is not the same."""
-    clicked, skipped = READERS["ordinary"]
-    others = [[], ["bonds", "unseen"], ["bonds", "unseen", "cup"], skipped[::-1]]
-    assert moved(case().model, [(clicked, skipped), *((clicked, other) for other in others)]).min() > 1e-3
+    assert moved(case().model, OTHER_SKIPS).min() > 1e-3
 
 
 def test_clicks_change_the_scores() -> None:
-    clicked, skipped = READERS["ordinary"]
-    others = [[], clicked[1:], ["derby", "cup", "storm", "bonds"], clicked[::-1]]
-    assert moved(case().model, [(clicked, skipped), *((other, skipped) for other in others)]).min() > 1e-3
+    assert moved(case().model, OTHER_CLICKS).min() > 1e-3
 
 
 def test_what_is_seen_of_the_skips_depends_on_the_clicks() -> None:

@@ -1,14 +1,27 @@
 """DKN computes what loops over its paper's equations compute, and weighs clicks anew for each candidate."""
 
 from dataclasses import replace
+from functools import partial
 from itertools import combinations
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
+import baseline_cases
+from baseline_cases import (
+    CLICKED,
+    WORDS,
+    Case,
+    case_of,
+    close,
+    every_weight_learns,
+    only_nothing_learns,
+    padded,
+    randomised,
+    rows_of,
+)
 from drpn.batches.batch import Batch, NewsRows
 from drpn.models.base import DataShape
 from drpn.models.baselines.dkn import Dkn, DknSettings
@@ -16,7 +29,7 @@ from reference import dkn_loops as loops
 from reference.dkn_loops import News
 from reference.drpn_loops import Weights, part
 
-SIZE, FILTERS, ATTENTION, HIDDEN, WORDS, ENTITIES, WINDOW = 5, 3, 4, 6, 12, 8, 3
+SIZE, FILTERS, ATTENTION, HIDDEN, ENTITIES, WINDOW = 5, 3, 4, 6, 8, 3
 
 NEWS = {
     "derby": News([3, 5, 7, 4], [1, 4]),
@@ -27,26 +40,11 @@ NEWS = {
     "untitled": News([], [3]),
     "bare": News([], []),
 }
-POSITION = {name: position for position, name in enumerate(NEWS, start=1)}
-CANDIDATES = ["derby", "bonds", "vote", "untitled", "bare"]
-
-CLICKED = {
-    "ordinary": ["derby", "cup", "storm", "vote"],
-    "one click": ["cup"],
-    "no clicks": [],
-    "titles without words": ["untitled", "derby", "bare"],
-    "nothing but a bare news": ["bare"],
-    "duplicates": ["storm", "bonds", "storm", "storm"],
-}
+"""In the order of `baseline_cases.POSITION`."""
+CANDIDATES = [*baseline_cases.CANDIDATES, "bare"]
+batch_of = partial(baseline_cases.batch_of, candidates=CANDIDATES)
 
 with_and_without_entities = pytest.mark.parametrize("entities", [False, True], ids=["words alone", "with entities"])
-
-
-class Case(NamedTuple):
-    """A model with random weights, and the same weights for the loops."""
-
-    model: Dkn
-    weights: Weights
 
 
 def case(
@@ -56,7 +54,7 @@ def case(
     window: int = WINDOW,
     word_size: int = SIZE,
     entity_size: int | None = SIZE,
-) -> Case:
+) -> Case[Dkn]:
     """All weights are random, those of padding and those that start at zero too; so is what a training remembered."""
     settings = DknSettings(
         size=SIZE, filters=FILTERS, window=window, attention=ATTENTION, hidden=HIDDEN, entities=entities
@@ -64,45 +62,20 @@ def case(
     vectors = np.ones((WORDS, word_size), dtype=np.float32)
     entity_vectors = None if entity_size is None else np.ones((ENTITIES, entity_size), dtype=np.float32)
     shape = DataShape(len(NEWS) + 1, WORDS, 3, 2, 2, vectors, entities=ENTITIES, entity_vectors=entity_vectors)
-    model = Dkn(settings, shape).double().eval()
     random = torch.Generator().manual_seed(seed)
+    model = randomised(Dkn(settings, shape), random)
     with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.normal_(std=0.7, generator=random)
         for network in (model.attention, model.prediction):
             network.mean.normal_(generator=random)
             network.variance.uniform_(0.5, 2.0, generator=random)
-    return Case(model, {name: tensor.tolist() for name, tensor in model.state_dict().items()})
-
-
-def padded(lists: list[list[int]], *, more: int = 1) -> Tensor:
-    width = max(map(len, lists)) + more
-    return torch.tensor([row + [0] * (width - len(row)) for row in lists])
+    return case_of(model)
 
 
 def news_rows(*, more: int = 1) -> NewsRows:
     """All news after the padding, which is given what nobody may read; so many words more are padding."""
     news = [News([1, 2], [1]), *NEWS.values()]
-    nothing = torch.zeros(len(news), dtype=torch.long)
-    return NewsRows(
-        rows=nothing,
-        words=padded([one.words for one in news], more=more),
-        neighbours=torch.zeros(len(news), 5, dtype=torch.long),
-        category=nothing,
-        subcategory=nothing,
-        seen=nothing == 0,
-        entities=padded([one.entities or [] for one in news], more=more),
-    )
-
-
-def batch_of(clicked: list[list[str]], skipped: list[str] | None = None) -> Batch:
-    """The users, each with all candidates."""
-    return Batch(
-        users=torch.ones(len(clicked), dtype=torch.long),
-        clicked=padded([[POSITION[name] for name in names] for names in clicked]),
-        skipped=padded([[POSITION[name] for name in skipped or []]] * len(clicked)),
-        candidates=torch.tensor([[POSITION[name] for name in CANDIDATES]] * len(clicked)),
-    )
+    entities = padded([one.entities or [] for one in news], more=more)
+    return rows_of([one.words for one in news], more=more, entities=entities)
 
 
 def as_read(name: str, *, entities: bool) -> News:
@@ -126,10 +99,6 @@ def expected_scores(weights: Weights, *, entities: bool) -> list[list[float]]:
         [loops.score(weights, [news[name] for name in names], news[candidate], WINDOW) for candidate in CANDIDATES]
         for names in CLICKED.values()
     ]
-
-
-def close(found: Tensor, expected: object) -> None:
-    torch.testing.assert_close(found, torch.as_tensor(expected, dtype=torch.float64), rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("word_size", [SIZE, 3], ids=["words of the model's size", "words of another size"])
@@ -269,26 +238,18 @@ def test_what_was_skipped_is_not_read() -> None:
     model, _ = case()
     users = list(CLICKED.values())
     assert model.reads == ("clicked",)
-    close(scores(model, batch_of(users, ["bonds", "vote", "derby"])), scores(model, batch_of(users)))
+    close(scores(model, batch_of(users, skipped=["bonds", "vote", "derby"])), scores(model, batch_of(users)))
 
 
 def test_a_user_who_clicked_nothing_learns_one_vector_with_all_others_who_did_not() -> None:
     model, _ = case()
-    found = scores(model, batch_of([[], []], ["storm"]))
-    assert torch.equal(found[0], found[1])
-    found.sum().backward()
-    assert model.nothing.grad is not None
-    assert model.nothing.grad.abs().min() > 0
-    assert model.attention.out.weight.grad is None or not model.attention.out.weight.grad.any()
+    found = scores(model, batch_of([[], []], skipped=["storm"]))
+    only_nothing_learns(found, model.nothing, model.attention.out.weight)
 
 
 def test_every_weight_of_entities_learns() -> None:
     model, _ = case(entities=True)
-    (scores(model, batch_of(list(CLICKED.values()))) ** 2).sum().backward()
-    assert model.entities is not None
-    for name, parameter in model.entities.named_parameters():
-        assert parameter.grad is not None, name
-        assert parameter.grad.abs().max() > 1e-9, name
+    every_weight_learns(scores(model, batch_of(list(CLICKED.values()))), model.entities)
     assert not model.entities.vectors.table.weight.grad[0].any()
 
 

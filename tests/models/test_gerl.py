@@ -1,23 +1,24 @@
 """GERL computes what loops over its paper's equations compute, and reads both hops and nothing else."""
 
 from dataclasses import replace
-from typing import NamedTuple
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
+import baseline_cases
+from baseline_cases import WORDS, Case, padded, random_case, rows_of
 from drpn.batches.batch import Batch, NewsRows, distinct
 from drpn.models.base import DataShape
 from drpn.models.baselines.gerl import Gerl, GerlSettings
 from drpn.models.encoded import encode_in_steps
 from reference import gerl_loops as loops
-from reference.drpn_loops import Weights
 from reference.gerl_loops import Reader, Story
 
 SETTINGS = GerlSettings(size=5, heads=3, head_size=2, topic_size=3, hidden=4)
-WORDS, USERS, TOPICS, ROWS = 12, 7, 4, 20
+USERS, TOPICS, ROWS = 7, 4, 20
 
 STORIES = {
     "derby": Story([3, 5, 7, 4], 1, [18, 17, 16]),
@@ -43,44 +44,24 @@ READERS = {
     "not known": Reader(0, [STORIES["storm"], STORIES["bare"], STORIES["storm"]], [3, 1]),
 }
 
-
-class Case(NamedTuple):
-    """A model with random weights, and the same weights for the loops."""
-
-    model: Gerl
-    weights: Weights
+close = partial(baseline_cases.close, atol=1e-9)
 
 
-def case(seed: int = 1, *, word_size: int = SETTINGS.size) -> Case:
+def case(seed: int = 1, *, word_size: int = SETTINGS.size) -> Case[Gerl]:
     """All weights are random, those of padding and those that start at zero too."""
     vectors = np.ones((WORDS, word_size), dtype=np.float32)
-    model = Gerl(SETTINGS, DataShape(ROWS, WORDS, USERS, TOPICS, 2, vectors)).double().eval()
-    random = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.normal_(std=0.7, generator=random)
-    return Case(model, {name: tensor.tolist() for name, tensor in model.state_dict().items()})
-
-
-def padded(lists: list[list[int]], *, at_the_end: bool = True) -> Tensor:
-    width = max(map(len, lists)) + 1
-    return torch.tensor(
-        [[*row, *[0] * (width - len(row))] if at_the_end else [*[0] * (width - len(row)), *row] for row in lists]
-    )
+    return random_case(Gerl(SETTINGS, DataShape(ROWS, WORDS, USERS, TOPICS, 2, vectors)), seed)
 
 
 def news_rows() -> NewsRows:
     """All news after the padding, which is given what nobody may read."""
     stories = [Story([1, 2], 1, [18]), *STORIES.values()]
     places = [[POSITION[AT_ROW[row]] if row in AT_ROW else 0 for row in story.neighbours] for story in stories]
-    topics = torch.tensor([story.topic for story in stories])
-    return NewsRows(
+    return rows_of(
+        [story.words for story in stories],
         rows=torch.tensor([0, *ROW.values()]),
-        words=padded([story.words for story in stories]),
         neighbours=padded([story.neighbours for story in stories]),
-        category=topics,
-        subcategory=torch.zeros_like(topics),
-        seen=topics >= 0,
+        category=torch.tensor([story.topic for story in stories]),
         places=padded(places),
     )
 
@@ -103,10 +84,6 @@ def everybody() -> Batch:
 
 def scores(model: Gerl, batch: Batch, news: NewsRows | None = None) -> Tensor:
     return model.score(model.encode_news(news or news_rows()), batch)
-
-
-def close(found: Tensor, expected: object) -> None:
-    torch.testing.assert_close(found, torch.as_tensor(expected, dtype=torch.float64), rtol=1e-9, atol=1e-9)
 
 
 def changed(found: Tensor, expected: Tensor) -> list[list[bool]]:

@@ -1,22 +1,33 @@
 """LSTUR computes what loops over its paper's equations compute, and reads nothing else than its paper does."""
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
+from baseline_cases import (
+    CANDIDATES,
+    CLICKED,
+    WORDS,
+    Case,
+    batch_of,
+    close,
+    known_and_unknown,
+    random_case,
+    rows_of,
+    share_not_known,
+)
 from drpn.batches.batch import Batch, NewsRows
 from drpn.models.base import DataShape
 from drpn.models.baselines.lstur import Lstur, LsturSettings
 from reference import lstur_loops as loops
-from reference.drpn_loops import Weights
 from reference.lstur_loops import News
 
 SETTINGS = LsturSettings(size=5, filters=4, window=3, hidden=3, category_size=2)
-WORDS, USERS, CATEGORIES, SUBCATEGORIES = 12, 4, 3, 4
+USERS, CATEGORIES, SUBCATEGORIES = 4, 3, 4
 
 NEWSROOM = {
     "derby": News([3, 5, 7, 4], 1, 2),
@@ -27,80 +38,30 @@ NEWSROOM = {
     "untitled": News([], 1, 2),
     "bare": News([], 0, 0),
 }
-POSITION = {name: position for position, name in enumerate(NEWSROOM, start=1)}
-CANDIDATES = ["derby", "bonds", "vote", "untitled"]
-
-CLICKED = {
-    "ordinary": ["derby", "cup", "storm", "vote"],
-    "one click": ["cup"],
-    "no clicks": [],
-    "titles without words": ["untitled", "derby", "bare"],
-    "nothing but a bare news": ["bare"],
-    "duplicates": ["storm", "bonds", "storm", "storm"],
-}
+"""In the order of `baseline_cases.POSITION`."""
 both_ways = pytest.mark.parametrize("combine", ["ini", "con"])
 
 
-class Case(NamedTuple):
-    """A model with random weights, and the same weights for the loops."""
-
-    model: Lstur
-    weights: Weights
-
-
-def case(combine: Any, seed: int = 1, *, word_size: int = SETTINGS.size, **settings: Any) -> Case:
+def case(combine: Any, seed: int = 1, *, word_size: int = SETTINGS.size, **settings: Any) -> Case[Lstur]:
     """All weights are random, those of padding and those that start at zero too."""
     chosen = replace(SETTINGS, combine=combine, **settings)
     vectors = np.ones((WORDS, word_size), dtype=np.float32)
     shape = DataShape(len(NEWSROOM) + 1, WORDS, USERS, CATEGORIES, SUBCATEGORIES, vectors)
-    model = Lstur(chosen, shape).double().eval()
-    random = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.normal_(std=0.7, generator=random)
-    return Case(model, {name: tensor.tolist() for name, tensor in model.state_dict().items()})
-
-
-def padded(lists: list[list[int]], *, at_the_end: bool = True) -> Tensor:
-    width = max(map(len, lists)) + 1
-    return torch.tensor(
-        [[*row, *[0] * (width - len(row))] if at_the_end else [*[0] * (width - len(row)), *row] for row in lists]
-    )
+    return random_case(Lstur(chosen, shape), seed)
 
 
 def news_rows() -> NewsRows:
     """All news after the padding, which is given a title and categories that nobody may read."""
     all_news = [News([1, 2], 1, 1), *NEWSROOM.values()]
-    words = padded([one.words for one in all_news])
-    nothing = torch.zeros(len(words), dtype=torch.long)
-    categories = (torch.tensor([getattr(one, name) for one in all_news]) for name in ("category", "subcategory"))
-    return NewsRows(nothing, words, torch.zeros(len(words), 5, dtype=torch.long), *categories, nothing == 0)
-
-
-def batch_of(
-    clicked: list[list[str]], users: list[int], skipped: list[str] | None = None, *, at_the_end: bool = True
-) -> Batch:
-    """The users, each with all candidates."""
-    return Batch(
-        users=torch.tensor(users),
-        clicked=padded([[POSITION[name] for name in names] for names in clicked], at_the_end=at_the_end),
-        skipped=padded([[POSITION[name] for name in skipped or []]] * len(clicked)),
-        candidates=torch.tensor([[POSITION[name] for name in CANDIDATES]] * len(clicked)),
+    return rows_of(
+        [one.words for one in all_news],
+        category=torch.tensor([one.category for one in all_news]),
+        subcategory=torch.tensor([one.subcategory for one in all_news]),
     )
-
-
-def everybody(skipped: list[str] | None = None) -> Batch:
-    """Each profile as that of a user whom training knows, and then as that of one whom it does not."""
-    users = [1, 2, 3, 1, 2, 3]
-    return batch_of([*CLICKED.values()] * 2, [*users, *[0] * len(users)], skipped)
 
 
 def scores(model: Lstur, batch: Batch) -> Tensor:
     return model.score(model.encode_news(news_rows()), batch)
-
-
-def close(found: Tensor, expected: object) -> None:
-    torch.testing.assert_close(found, torch.as_tensor(expected, dtype=torch.float64), rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize(("window", "word_size"), [(3, SETTINGS.size), (5, SETTINGS.size), (1, 3)])
@@ -157,13 +118,13 @@ def test_the_user_stands_beside_the_last_state_with_con() -> None:
 def test_an_odd_news_vector_is_shared_out_whole() -> None:
     model, _ = case("con", filters=5)
     assert (model.recent.hidden, model.users.ids.unknown.numel()) == (5, 4)
-    assert scores(model, everybody()).isfinite().all()
+    assert scores(model, known_and_unknown()).isfinite().all()
 
 
 @both_ways
 def test_the_order_of_clicks_matters(combine: str) -> None:
     model, _ = case(combine)
-    batch = everybody()
+    batch = known_and_unknown()
     turned = scores(model, replace(batch, clicked=batch.clicked.flip(1)))
     moved = (turned - scores(model, batch)).abs().amax(1)
     several = torch.tensor([len(names) > 1 for names in [*CLICKED.values()] * 2])
@@ -175,22 +136,15 @@ def test_the_order_of_clicks_matters(combine: str) -> None:
 def test_what_was_skipped_is_not_read(combine: str) -> None:
     model, _ = case(combine)
     assert model.reads == ("clicked",)
-    close(scores(model, everybody(["bonds", "vote", "derby"])), scores(model, everybody()))
+    close(scores(model, known_and_unknown(["bonds", "vote", "derby"])), scores(model, known_and_unknown()))
 
 
 @both_ways
 def test_a_share_of_users_is_masked_in_training(combine: str) -> None:
     """A masked user is one whom training does not know; the others are themselves."""
     model, _ = case(combine, masking=0.25, dropout=0.0)
-    clicked = [CLICKED["ordinary"]] * 4_000
-    known, unknown = (scores(model, batch_of(clicked[:1], [user])) for user in (2, 0))
-    model.train()
-    torch.manual_seed(0)
-    found = scores(model, batch_of(clicked, [2] * len(clicked)))
-    masked = torch.isclose(found, unknown).all(1)
-    assert torch.isclose(found[~masked], known).all()
-    # 0.25 of 4,000 draws has a standard deviation of 0.007
-    assert masked.double().mean().item() == pytest.approx(0.25, abs=0.03)
+    share = share_not_known(model, lambda clicked, users: scores(model, batch_of(clicked, users)))
+    assert share == pytest.approx(0.25, abs=0.03)
 
 
 def test_the_defaults_are_the_paper_s() -> None:

@@ -1,20 +1,32 @@
 """NAML computes what loops over its paper's equations compute, and weighs every view of a news."""
 
-from typing import NamedTuple
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
+import baseline_cases
+from baseline_cases import (
+    CLICKED,
+    WORDS,
+    Case,
+    case_of,
+    close,
+    every_weight_learns,
+    only_nothing_learns,
+    padded,
+    randomised,
+    rows_of,
+)
 from drpn.batches.batch import Batch, NewsRows
 from drpn.models.base import DataShape
 from drpn.models.baselines.naml import Naml, NamlSettings
 from reference import naml_loops as loops
-from reference.drpn_loops import Weights
 from reference.naml_loops import News
 
-SIZE, FILTERS, CATEGORY, HIDDEN, WORDS, WINDOW = 5, 6, 3, 4, 12, 3
+SIZE, FILTERS, CATEGORY, HIDDEN, WINDOW = 5, 6, 3, 4, 3
 VIEWS = ["title", "category", "subcategory", "abstract"]
 
 NEWS = {
@@ -26,71 +38,36 @@ NEWS = {
     "untitled": News([], 3, 2, [4, 3, 2]),
     "bare": News([], 0, 0, []),
 }
-POSITION = {name: position for position, name in enumerate(NEWS, start=1)}
-CANDIDATES = ["derby", "bonds", "vote", "untitled", "bare"]
-
-CLICKED = {
-    "ordinary": ["derby", "cup", "storm", "vote"],
-    "one click": ["cup"],
-    "no clicks": [],
-    "titles without words": ["untitled", "derby", "bare"],
-    "nothing but a bare news": ["bare"],
-    "duplicates": ["storm", "bonds", "storm", "storm"],
-}
+"""In the order of `baseline_cases.POSITION`."""
+CANDIDATES = [*baseline_cases.CANDIDATES, "bare"]
+batch_of = partial(baseline_cases.batch_of, candidates=CANDIDATES)
 
 with_and_without_abstracts = pytest.mark.parametrize("abstract", [False, True], ids=["three views", "with abstracts"])
 
 
-class Case(NamedTuple):
-    """A model with random weights, and the same weights for the loops."""
-
-    model: Naml
-    weights: Weights
-
-
-def case(seed: int = 1, *, abstract: bool = False, window: int = WINDOW, word_size: int = SIZE) -> Case:
+def case(seed: int = 1, *, abstract: bool = False, window: int = WINDOW, word_size: int = SIZE) -> Case[Naml]:
     """All weights are random, also those that start at zero; but the vector of no category stays zero."""
     settings = NamlSettings(
         size=SIZE, filters=FILTERS, window=window, category_size=CATEGORY, hidden=HIDDEN, abstract=abstract
     )
     vectors = np.ones((WORDS, word_size), dtype=np.float32)
-    model = Naml(settings, DataShape(len(NEWS) + 1, WORDS, 3, 4, 5, vectors)).double().eval()
-    random = torch.Generator().manual_seed(seed)
+    shape = DataShape(len(NEWS) + 1, WORDS, 3, 4, 5, vectors)
+    model = randomised(Naml(settings, shape), torch.Generator().manual_seed(seed))
     with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.normal_(std=0.7, generator=random)
         for labels in (model.category, model.subcategory):
             labels.table.weight[0] = 0
-    return Case(model, {name: tensor.tolist() for name, tensor in model.state_dict().items()})
-
-
-def padded(lists: list[list[int]], *, more: int = 1) -> Tensor:
-    width = max(map(len, lists)) + more
-    return torch.tensor([row + [0] * (width - len(row)) for row in lists])
+    return case_of(model)
 
 
 def news_rows(*, more: int = 1) -> NewsRows:
     """All news after the padding, which is given what nobody may read; so many words more are padding."""
     news = [News([1, 2], 1, 1, [1]), *NEWS.values()]
-    nothing = torch.zeros(len(news), dtype=torch.long)
-    return NewsRows(
-        rows=nothing,
-        words=padded([one.words for one in news], more=more),
-        neighbours=torch.zeros(len(news), 5, dtype=torch.long),
+    return rows_of(
+        [one.words for one in news],
+        more=more,
         category=torch.tensor([one.category for one in news]),
         subcategory=torch.tensor([one.subcategory for one in news]),
-        seen=nothing == 0,
         abstract=padded([one.abstract or [] for one in news], more=more),
-    )
-
-
-def batch_of(clicked: list[list[str]], skipped: list[str] | None = None) -> Batch:
-    """The users, each with all candidates."""
-    return Batch(
-        users=torch.ones(len(clicked), dtype=torch.long),
-        clicked=padded([[POSITION[name] for name in names] for names in clicked]),
-        skipped=padded([[POSITION[name] for name in skipped or []]] * len(clicked)),
-        candidates=torch.tensor([[POSITION[name] for name in CANDIDATES]] * len(clicked)),
     )
 
 
@@ -100,10 +77,6 @@ def as_read(name: str, *, abstract: bool) -> News:
 
 def scores(model: Naml, batch: Batch, news: NewsRows | None = None) -> Tensor:
     return model.score(model.encode_news(news or news_rows()), batch)
-
-
-def close(found: Tensor, expected: object) -> None:
-    torch.testing.assert_close(found, torch.as_tensor(expected, dtype=torch.float64), rtol=1e-9, atol=1e-12)
 
 
 @with_and_without_abstracts
@@ -182,26 +155,18 @@ def test_what_was_skipped_is_not_read() -> None:
     model, _ = case()
     users = list(CLICKED.values())
     assert model.reads == ("clicked",)
-    close(scores(model, batch_of(users, ["bonds", "vote", "derby"])), scores(model, batch_of(users)))
+    close(scores(model, batch_of(users, skipped=["bonds", "vote", "derby"])), scores(model, batch_of(users)))
 
 
 def test_a_user_who_clicked_nothing_learns_one_vector_with_all_others_who_did_not() -> None:
     model, _ = case()
-    found = scores(model, batch_of([[], []], ["storm"]))
-    assert torch.equal(found[0], found[1])
-    found.sum().backward()
-    assert model.nothing.grad is not None
-    assert model.nothing.grad.abs().min() > 0
-    assert model.user.gate.weight.grad is None or not model.user.gate.weight.grad.any()
+    found = scores(model, batch_of([[], []], skipped=["storm"]))
+    only_nothing_learns(found, model.nothing, model.user.gate.weight)
 
 
 def test_every_weight_of_abstracts_learns() -> None:
     model, _ = case(abstract=True)
-    (scores(model, batch_of(list(CLICKED.values()))) ** 2).sum().backward()
-    assert model.abstract is not None
-    for name, parameter in model.abstract.named_parameters():
-        assert parameter.grad is not None, name
-        assert parameter.grad.abs().max() > 1e-9, name
+    every_weight_learns(scores(model, batch_of(list(CLICKED.values()))), model.abstract)
 
 
 def test_the_defaults_are_the_paper_s() -> None:

@@ -1,99 +1,49 @@
 """NPA computes what loops over its paper's equations compute, and reads nothing else than its paper does."""
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from drpn.batches.batch import Batch, NewsRows
+import baseline_cases
+from baseline_cases import (
+    CANDIDATES,
+    CLICKED,
+    POSITION,
+    TITLES,
+    WORDS,
+    Case,
+    close,
+    known_and_unknown,
+    random_case,
+    share_not_known,
+    titles,
+)
+from drpn.batches.batch import Batch
 from drpn.models.base import DataShape
 from drpn.models.baselines.npa import Npa, NpaSettings
 from reference import npa_loops as loops
-from reference.drpn_loops import Weights
 
 SETTINGS = NpaSettings(size=5, user_size=3, filters=4, window=3, hidden=6)
-WORDS, USERS = 12, 4
+USERS = 4
 
-TITLES = {
-    "derby": [3, 5, 7, 4],
-    "cup": [3, 8, 6],
-    "storm": [9, 2, 10, 2],
-    "bonds": [11],
-    "vote": [4, 6, 1, 5, 3],
-    "untitled": [],
-    "bare": [],
-}
-POSITION = {name: position for position, name in enumerate(TITLES, start=1)}
-CANDIDATES = ["derby", "bonds", "vote", "untitled"]
-
-CLICKED = {
-    "ordinary": ["derby", "cup", "storm", "vote"],
-    "one click": ["cup"],
-    "no clicks": [],
-    "titles without words": ["untitled", "derby", "bare"],
-    "nothing but titles without words": ["bare"],
-    "duplicates": ["storm", "bonds", "storm", "storm"],
-}
+batch_of = partial(baseline_cases.batch_of, at_the_end=False)
+everybody = partial(known_and_unknown, at_the_end=False)
 
 
-class Case(NamedTuple):
-    """A model with random weights, and the same weights for the loops."""
-
-    model: Npa
-    weights: Weights
-
-
-def case(seed: int = 1, *, word_size: int = SETTINGS.size, **settings: Any) -> Case:
+def case(seed: int = 1, *, word_size: int = SETTINGS.size, **settings: Any) -> Case[Npa]:
     """All weights are random, those of padding and those that start at zero too."""
     vectors = np.ones((WORDS, word_size), dtype=np.float32)
     shape = DataShape(len(TITLES) + 1, WORDS, USERS, 2, 2, vectors)
-    model = Npa(replace(SETTINGS, **settings), shape).double().eval()
-    random = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.normal_(std=0.7, generator=random)
-    return Case(model, {name: tensor.tolist() for name, tensor in model.state_dict().items()})
-
-
-def padded(lists: list[list[int]], *, at_the_end: bool = True) -> Tensor:
-    width = max(map(len, lists)) + 1
-    return torch.tensor(
-        [[*row, *[0] * (width - len(row))] if at_the_end else [*[0] * (width - len(row)), *row] for row in lists]
-    )
-
-
-def news_rows() -> NewsRows:
-    """All news after the padding, which is given a title that nobody may read."""
-    words = padded([[1, 2], *TITLES.values()])
-    nothing = torch.zeros(len(words), dtype=torch.long)
-    return NewsRows(nothing, words, torch.zeros(len(words), 5, dtype=torch.long), nothing, nothing, nothing == 0)
-
-
-def batch_of(clicked: list[list[str]], users: list[int], skipped: list[str] | None = None) -> Batch:
-    """The users, each with all candidates."""
-    return Batch(
-        users=torch.tensor(users),
-        clicked=padded([[POSITION[name] for name in names] for names in clicked], at_the_end=False),
-        skipped=padded([[POSITION[name] for name in skipped or []]] * len(clicked)),
-        candidates=torch.tensor([[POSITION[name] for name in CANDIDATES]] * len(clicked)),
-    )
-
-
-def everybody(skipped: list[str] | None = None) -> Batch:
-    """Each profile as that of a user whom training knows, and then as that of one whom it does not."""
-    users = [1, 2, 3, 1, 2, 3]
-    return batch_of([*CLICKED.values()] * 2, [*users, *[0] * len(users)], skipped)
+    return random_case(Npa(replace(SETTINGS, **settings), shape), seed)
 
 
 def scores(model: Npa, batch: Batch) -> Tensor:
-    return model.score(model.encode_news(news_rows()), batch)
-
-
-def close(found: Tensor, expected: object) -> None:
-    torch.testing.assert_close(found, torch.as_tensor(expected, dtype=torch.float64), rtol=1e-9, atol=1e-12)
+    return model.score(model.encode_news(titles()), batch)
 
 
 @pytest.mark.parametrize(("window", "word_size"), [(3, SETTINGS.size), (5, SETTINGS.size), (1, 3)])
@@ -102,7 +52,7 @@ def test_news_as_each_user_reads_them(window: int, word_size: int) -> None:
     users = range(USERS)
     everything = torch.tensor([list(POSITION.values())] * USERS)
     query = model.title.ask(model.users(torch.tensor(users)))
-    found = model.news_of(model.encode_news(news_rows()), query, everything)
+    found = model.news_of(model.encode_news(titles()), query, everything)
     for user in users:
         for place, words in enumerate(TITLES.values()):
             expected = loops.news(weights, user, words)
@@ -126,7 +76,7 @@ def test_two_users_read_the_same_title_with_an_eye_for_different_words() -> None
     model, _ = case()
     query = model.title.ask(model.users(torch.tensor([1, 2])))
     title = torch.tensor([[POSITION["derby"]]] * 2)
-    found = model.news_of(model.encode_news(news_rows()), query, title)
+    found = model.news_of(model.encode_news(titles()), query, title)
     weight = found.weight[:, 0, : len(TITLES["derby"])]
     close(weight.sum(1), [1.0, 1.0])
     assert (weight[0] - weight[1]).abs().max() > 0.05
@@ -165,20 +115,13 @@ def test_the_order_of_clicks_does_not_matter() -> None:
 def test_a_share_of_users_is_not_known_in_training() -> None:
     """Such a user is read as one whom training does not know, at both levels; the others are themselves."""
     model, _ = case(id_dropout=0.25, dropout=0.0)
-    clicked = [CLICKED["ordinary"]] * 4_000
-    known, unknown = (scores(model, batch_of(clicked[:1], [user])) for user in (2, 0))
-    model.train()
-    torch.manual_seed(0)
-    found = scores(model, batch_of(clicked, [2] * len(clicked)))
-    dropped = torch.isclose(found, unknown).all(1)
-    assert torch.isclose(found[~dropped], known).all()
-    # 0.25 of 4,000 draws has a standard deviation of 0.007
-    assert dropped.double().mean().item() == pytest.approx(0.25, abs=0.03)
+    share = share_not_known(model, lambda clicked, users: scores(model, batch_of(clicked, users)))
+    assert share == pytest.approx(0.25, abs=0.03)
 
 
 def test_a_user_who_clicked_nothing_likes_what_all_others_like_who_did_not_but_reads_it_in_their_own_way() -> None:
     model, weights = case()
-    encoded = model.encode_news(news_rows())
+    encoded = model.encode_news(titles())
     batch = batch_of([[], []], [1, 2])
     readers = model.read(encoded, batch)
     close(readers.vector, [weights["clicks.nothing"]] * 2)
