@@ -150,13 +150,13 @@ def test_a_share_of_users_is_masked_in_training(combine: str) -> None:
 def test_the_defaults_are_the_paper_s() -> None:
     model = Lstur(LsturSettings(), DataShape(news=3, words=9, users=5, categories=2, subcategories=3))
     assert {name: tuple(parameter.shape) for name, parameter in model.named_parameters()} == {
-        "title.words.table.weight": (9, 300),
+        "words.table.weight": (9, 300),
         "title.convolution.filters.weight": (300, 900),
         "title.convolution.filters.bias": (300,),
-        "title.attention.hidden.weight": (200, 300),
-        "title.attention.hidden.bias": (200,),
-        "title.attention.gate.weight": (1, 200),
-        "title.untitled": (300,),
+        "title.aggregate.hidden.weight": (200, 300),
+        "title.aggregate.hidden.bias": (200,),
+        "title.aggregate.gate.weight": (1, 200),
+        "title.nothing": (300,),
         "category.table.weight": (2, 100),
         "subcategory.table.weight": (3, 100),
         "users.ids.table.weight": (5, 500),

@@ -43,17 +43,18 @@ def convolution(weights: Weights, vectors: Sequence[Vector]) -> list[list[float]
 
 def title(weights: Weights, words: Sequence[int]) -> Vector:
     """e_t."""
+    own = part(weights, "title")
     if not words:
-        untitled: Vector = weights["untitled"]
+        untitled: Vector = own["nothing"]
         return untitled
-    context = convolution(part(weights, "convolution"), word_vectors(part(weights, "words"), words))
-    query = weights["attention.gate.weight"][0]
-    return mix(softmax([dot(query, tanh(linear(weights, "attention.hidden", one))) for one in context]), context)
+    context = convolution(part(own, "convolution"), word_vectors(part(weights, "words"), words))
+    query = own["aggregate.gate.weight"][0]
+    return mix(softmax([dot(query, tanh(linear(own, "aggregate.hidden", one))) for one in context]), context)
 
 
 def news(weights: Weights, one: News) -> list[float]:
     """e = [e_t; e_v; e_sv]."""
-    found = list(title(part(weights, "title"), one.words))
+    found = list(title(weights, one.words))
     for name, row in (("category", one.category), ("subcategory", one.subcategory)):
         table = weights[f"{name}.table.weight"]
         found += table[row] if row else [0.0] * len(table[0])

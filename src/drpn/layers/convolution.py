@@ -5,7 +5,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from drpn.layers.attention import aligned_linear
+from drpn.layers.attention import GatedAggregate, aligned_linear, or_else
+from drpn.layers.news import Dropout
 
 
 class WordConvolution(nn.Module):
@@ -24,6 +25,24 @@ class WordConvolution(nn.Module):
         """What the filters make of each word; that of padding is for nobody to read."""
         around = windows(words * mask.unsqueeze(-1), self.window)
         return torch.relu(aligned_linear(around, self.filters.weight, self.filters.bias))
+
+
+class ConvolvedText(nn.Module):
+    """A convolution over words, then additive attention: a text as one vector."""
+
+    def __init__(self, size: int, filters: int, window: int, hidden: int, dropout: float) -> None:
+        super().__init__()
+        self.convolution = WordConvolution(size, filters, window)
+        self.aggregate = GatedAggregate(filters, hidden)
+        self.dropout = Dropout(dropout)
+        self.nothing = nn.Parameter(torch.zeros(filters))
+
+    def forward(self, words: Float[Tensor, "U W D"], mask: Bool[Tensor, "U W"]) -> Float[Tensor, "U F"]:
+        """The vector of each text; a learned one where there is no word."""
+        # c_i = ReLU(F [w_(i-a); ...; w_(i+b)] + f)
+        context = self.dropout(self.convolution(self.dropout(words), mask))  # (U W F)
+        # sum of alpha_i c_i with alpha_i = softmax over i of q^T tanh(V c_i + v)
+        return or_else(self.aggregate(context, mask).vector, mask.any(-1), self.nothing)
 
 
 def windows(words: Float[Tensor, "U W D"], size: int) -> Float[Tensor, "U W sizeD"]:

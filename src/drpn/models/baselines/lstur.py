@@ -21,10 +21,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from drpn.batches.batch import Batch, NewsRows
-from drpn.layers.attention import GatedAggregate, inner_products, or_else, side_by_side
-from drpn.layers.convolution import WordConvolution
+from drpn.layers.attention import inner_products, or_else, side_by_side
+from drpn.layers.convolution import ConvolvedText
 from drpn.layers.gather import rows
-from drpn.layers.news import WORD_SPREAD, Dropout, UserVectors, WordVectors, by_length
+from drpn.layers.news import WORD_SPREAD, UserVectors, WordVectors, by_length
 from drpn.layers.recurrent import Gru
 from drpn.models.base import ClickModel, DataShape
 
@@ -76,29 +76,6 @@ class CategoryVectors(nn.Module):
         return rows(self.table.weight, categories) * (categories != 0).unsqueeze(-1)
 
 
-class Title(nn.Module):
-    """Title encoder: words, their neighbourhood, attention."""
-
-    def __init__(self, settings: LsturSettings, shape: DataShape) -> None:
-        super().__init__()
-        self.words = WordVectors(shape.words, settings.size, shape.vectors)
-        self.convolution = WordConvolution(settings.size, settings.filters, settings.window)
-        self.attention = GatedAggregate(settings.filters, settings.hidden)
-        self.dropout = Dropout(settings.dropout)
-        self.untitled = nn.Parameter(torch.zeros(settings.filters))
-
-    def forward(self, words: Int[Tensor, "U W"]) -> Float[Tensor, "U F"]:
-        """The vector of each title; a learned one where there is no word."""
-        return by_length(self._encode, words)
-
-    def _encode(self, words: Int[Tensor, "U W"]) -> Float[Tensor, "U F"]:
-        mask = words != 0  # (U W)
-        # c_i = ReLU(C w_[i-M:i+M] + b)
-        context = self.dropout(self.convolution(self.dropout(self.words(words)), mask))  # (U W F)
-        # e_t = sum of alpha_i c_i with alpha_i = softmax over i of q^T tanh(V c_i + v)
-        return or_else(self.attention(context, mask).vector, mask.any(-1), self.untitled)
-
-
 class LsturRows(NamedTuple):
     """What is known of some news before any user comes in."""
 
@@ -113,7 +90,8 @@ class Lstur(ClickModel):
     def __init__(self, settings: LsturSettings, shape: DataShape) -> None:
         super().__init__()
         self.settings = settings
-        self.title = Title(settings, shape)
+        self.words = WordVectors(shape.words, settings.size, shape.vectors)
+        self.title = ConvolvedText(settings.size, settings.filters, settings.window, settings.hidden, settings.dropout)
         self.category = CategoryVectors(shape.categories, settings.category_size)
         self.subcategory = CategoryVectors(shape.subcategories, settings.category_size)
         width = settings.filters + 2 * settings.category_size
@@ -127,9 +105,14 @@ class Lstur(ClickModel):
 
     def encode_news(self, news: NewsRows) -> LsturRows:
         """News encoder: e = [e_t; e_v; e_sv]; and its products in the gates."""
-        parts = self.title(news.words), self.category(news.category), self.subcategory(news.subcategory)
+        title = by_length(self._read_title, news.words)  # e_t
+        parts = title, self.category(news.category), self.subcategory(news.subcategory)
         vector = torch.cat(parts, dim=-1)  # (U D)
         return LsturRows(vector, side_by_side(vector, self.recent.weights()))
+
+    def _read_title(self, words: Int[Tensor, "U W"]) -> Float[Tensor, "U F"]:
+        found: Tensor = self.title(self.words(words), words != 0)
+        return found
 
     @property
     def reads(self) -> tuple[str, ...]:

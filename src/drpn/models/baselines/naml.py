@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from drpn.batches.batch import Batch, NewsRows
 from drpn.layers.attention import Aggregated, GatedAggregate, aggregate, aligned_linear, inner_products, or_else
-from drpn.layers.convolution import WordConvolution
+from drpn.layers.convolution import ConvolvedText
 from drpn.layers.gather import rows
-from drpn.layers.news import WORD_SPREAD, Dropout, WordVectors, by_length
+from drpn.layers.news import WORD_SPREAD, WordVectors, by_length
 from drpn.models.base import ClickModel, DataShape
 from drpn.models.encoded import at_positions
 
@@ -50,25 +50,6 @@ class NamlSettings:
                 raise ValueError(f"{name} is {getattr(self, name)}; it takes 1 or more")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout is {self.dropout}; it takes a share from 0 to below 1")
-
-
-class TextView(nn.Module):
-    """Words, then a convolution, then additive attention: a title or an abstract as one vector (section 3.1)."""
-
-    def __init__(self, settings: NamlSettings) -> None:
-        super().__init__()
-        self.convolution = WordConvolution(settings.size, settings.filters, settings.window)
-        self.aggregate = GatedAggregate(settings.filters, settings.hidden)
-        self.dropout = Dropout(settings.dropout)
-        self.nothing = nn.Parameter(torch.zeros(settings.filters))
-
-    def forward(self, words: Float[Tensor, "U W D"], mask: Bool[Tensor, "U W"]) -> Float[Tensor, "U F"]:
-        """The vector of each text; a learned one where there is no word."""
-        # c_i = ReLU(F_t e_[(i-K):(i+K)] + b_t)
-        context = self.dropout(self.convolution(self.dropout(words), mask))  # (U W F)
-        # r^t = sum of alpha_i c_i with alpha_i = softmax over i of q_t^T tanh(V_t c_i + v_t)
-        vector = self.aggregate(context, mask).vector
-        return or_else(vector, mask.any(-1), self.nothing)
 
 
 class LabelView(nn.Module):
@@ -103,8 +84,9 @@ class Naml(ClickModel):
         super().__init__()
         self.settings = settings
         self.words = WordVectors(shape.words, settings.size, shape.vectors)
-        self.title = TextView(settings)
-        self.abstract = TextView(settings) if settings.abstract else None
+        text = (settings.size, settings.filters, settings.window, settings.hidden, settings.dropout)
+        self.title = ConvolvedText(*text)
+        self.abstract = ConvolvedText(*text) if settings.abstract else None
         self.category = LabelView(shape.categories, settings)
         self.subcategory = LabelView(shape.subcategories, settings)
         self.views = GatedAggregate(settings.filters, settings.hidden)
