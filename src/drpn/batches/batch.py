@@ -36,17 +36,13 @@ class NewsRows:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def part(self, which: Int[Tensor, "V"] | slice, *, cut: bool) -> "NewsRows":
-        """Some of them, with places among all; `cut`: without the words' columns that are padding in all of them."""
-        some = NewsRows(*(getattr(self, field.name)[which] for field in fields(self)))
-        if not cut:
-            return some
-        longest = int((some.words != 0).any(0).nonzero().amax()) + 1 if some.words.any() else 1
-        return replace(some, words=some.words[:, :longest])
+    def part(self, which: Int[Tensor, "V"] | slice) -> "NewsRows":
+        """Some of them, with places among all."""
+        return NewsRows(*(getattr(self, field.name)[which] for field in fields(self)))
 
     def __getitem__(self, which: Int[Tensor, "V"] | slice) -> "NewsRows":
         """Some of them: a stretch, with places among all, or those at some positions, with places among themselves."""
-        some = self.part(which, cut=False)
+        some = self.part(which)
         if isinstance(which, slice) or not some.places.numel():
             return some
         among = self.places.new_zeros(len(self))

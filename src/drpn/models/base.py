@@ -38,9 +38,6 @@ class DataShape:
 class ClickModel(nn.Module, ABC):
     """Scores candidates for users."""
 
-    keeps_words = False
-    """Whether what is encoded of a news has a row for each of its words, so that padding behind them may not be cut."""
-
     @property
     def reads(self) -> tuple[str, ...]:
         """Which sequences of a profile the model looks at; the others need not be there."""

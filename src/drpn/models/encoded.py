@@ -69,16 +69,15 @@ def at_positions(encoded: Encoded, positions: Int[Tensor, "..."]) -> Encoded:
 def encode_in_steps(model: ClickModel, news: NewsRows, *, step: int | None = None) -> Encoded:
     """All news encoded, so many at a time: as many as stay in a CPU's cache, or keep a GPU busy.
 
-    On a CPU those of like length come together, and padding that none of them needs is cut.
+    On a CPU those of like length come together, for `by_length` to spare their padding.
     """
     device = next(model.parameters()).device
     step = step or _STEP[device.type]
-    cut = device.type == "cpu" and not model.keeps_words
-    order = (news.words != 0).sum(1).argsort(stable=True) if cut else None
+    order = (news.words != 0).sum(1).argsort(stable=True) if device.type == "cpu" else None
     whole: Encoded = None
     for start in range(0, len(news), step):
         where = slice(start, start + step) if order is None else order[start : start + step]
-        part = model.encode_news(news.part(where, cut=cut).to(device))
+        part = model.encode_news(news.part(where).to(device))
         if whole is None:
             whole = _room_for(part, len(news))
         map_tensors(lambda to, some, where=where: to.__setitem__(where, some), whole, part)

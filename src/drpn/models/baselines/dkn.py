@@ -33,7 +33,7 @@ from drpn.batches.batch import Batch, NewsRows
 from drpn.layers.attention import Weight, aligned_linear, along, masked_softmax, or_else, side_by_side
 from drpn.layers.convolution import WordConvolution, masked_max
 from drpn.layers.gather import rows
-from drpn.layers.news import Dropout, WordVectors
+from drpn.layers.news import Dropout, WordVectors, by_length
 from drpn.models.base import ClickModel, DataShape
 
 _LEAST_VARIANCE = 1e-4
@@ -195,7 +195,7 @@ class Dkn(ClickModel):
 
     def encode_news(self, news: NewsRows) -> DknRows:
         """Section 4.3: e(t), of which the two networks take their halves."""
-        vector = self.title(self.dropout(self.words(news.words)), news.words != 0)
+        vector = by_length(self._read_title, news.words)
         if self.entities is not None:
             vector = torch.cat([vector, self.entities(news.entities)], dim=-1)
         networks = self.attention, self.prediction
@@ -203,6 +203,10 @@ class Dkn(ClickModel):
             clicked=side_by_side(vector, [Weight.of(network.clicked) for network in networks]),
             candidate=side_by_side(vector, [Weight.of(network.candidate) for network in networks]),
         )
+
+    def _read_title(self, words: Int[Tensor, "U W"]) -> Float[Tensor, "U F"]:
+        found: Tensor = self.title(self.dropout(self.words(words)), words != 0)
+        return found
 
     def read(self, encoded: DknRows, batch: Batch) -> DknReaders:
         """The clicked news."""

@@ -110,8 +110,6 @@ class NpaReaders(NamedTuple):
 class Npa(ClickModel):
     """Reads the titles of what was clicked as their reader would; ignores what was skipped, and in which order."""
 
-    keeps_words = True
-
     def __init__(self, settings: NpaSettings, shape: DataShape) -> None:
         super().__init__()
         self.settings = settings
