@@ -1,126 +1,29 @@
 """Facts true of every model of the catalogue."""
 
-import zlib
 from collections.abc import Callable
 from dataclasses import fields, replace
 from itertools import combinations
-from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
+from contract_cases import (
+    DRPNS,
+    SHAPE,
+    WITHOUT_EFFECT,
+    build,
+    every_model,
+    impressions,
+    newsroom,
+    real_scores,
+    same,
+    scores,
+    trained,
+)
 from drpn.batches.batch import Batch, NewsRows, distinct
 from drpn.models.aggregators import GraphNetwork
-from drpn.models.base import ClickModel, DataShape
 from drpn.models.catalogue import CATALOGUE
-from drpn.models.drpn import ABLATIONS
-
-SHAPE = DataShape(news=24, words=30, users=8, categories=4, subcategories=6, entities=9)
-
-SMALL: dict[str, Any] = {
-    "size": 12,
-    "hidden": 8,
-    "heads": 2,
-    "head_size": 5,
-    "graph_heads": 2,
-    "filters": 6,
-    "attention": 6,
-    "category_size": 5,
-    "user_size": 5,
-}
-"""Settings that make a network small, of whichever model has them."""
-
-DRPNS = ["drpn", *ABLATIONS]
-
-WITHOUT_EFFECT = (
-    # added to every logit of a softmax, and so to none
-    "similar.out.bias",
-    "contrary.out.bias",
-)
-"""Ends of the names of parameters that no score depends on."""
-
-every_model = pytest.mark.parametrize("name", CATALOGUE)
-
-
-def small_settings(name: str, **settings: Any) -> Any:
-    defaults = CATALOGUE[name].settings
-    known = {field.name for field in fields(defaults)}
-    return replace(defaults, **{key: value for key, value in {**SMALL, **settings}.items() if key in known})
-
-
-def build(name: str, **settings: Any) -> ClickModel:
-    return CATALOGUE[name].model(small_settings(name, **settings), SHAPE).double()
-
-
-def trained(name: str, **settings: Any) -> ClickModel:
-    """A model none of whose weights is zero, but for padding; weights of one name are alike in all models."""
-    model = build(name, **settings).eval()
-    with torch.no_grad():
-        for key, parameter in model.named_parameters():
-            values = np.random.default_rng(zlib.crc32(key.encode())).normal(scale=0.4, size=parameter.shape)
-            parameter.copy_(torch.from_numpy(np.asarray(values)))
-            if key.endswith("gamma"):
-                parameter.abs_()
-        for module in model.modules():
-            if isinstance(module, nn.Embedding) and module.padding_idx is not None:
-                module.weight[module.padding_idx] = 0
-    return model
-
-
-def newsroom() -> NewsRows:
-    """Every news of the dataset; 2 and 3 without words, 3 and 4 without neighbours, the last five not seen.
-
-    2 and 4 have no entity, 3 and 4 no abstract.
-    """
-    random = torch.Generator().manual_seed(5)
-    words = torch.randint(1, SHAPE.words, (SHAPE.news, 6), generator=random)
-    neighbours = torch.randint(1, SHAPE.news, (SHAPE.news, 5), generator=random)
-    words[torch.rand(words.shape, generator=random) < 0.3] = 0
-    neighbours[torch.rand(neighbours.shape, generator=random) < 0.3] = 0
-    words[[0, 2, 3]] = 0
-    neighbours[[0, 3, 4]] = 0
-    category = torch.randint(1, SHAPE.categories, (SHAPE.news,), generator=random)
-    subcategory = torch.randint(1, SHAPE.subcategories, (SHAPE.news,), generator=random)
-    category[0] = subcategory[0] = 0
-    rows = torch.arange(SHAPE.news)
-    entities = torch.randint(0, SHAPE.entities, (SHAPE.news, 3), generator=random)
-    abstract = torch.randint(0, SHAPE.words, (SHAPE.news, 7), generator=random)
-    entities[[0, 2, 4]] = abstract[[0, 3, 4]] = 0
-    seen = rows < SHAPE.news - 5
-    return NewsRows(rows, words, neighbours, category, subcategory, seen, entities, abstract, places=neighbours)
-
-
-def impressions() -> Batch:
-    """Users of every kind: many news, one, none of either sort, none at all; positions are rows of the newsroom.
-
-    The last is a user whom training does not know.
-    """
-    clicked = [[1, 2, 3, 4, 20], [5], [], [6, 7, 8], [], [9, 22, 5], [10]]
-    skipped = [[9, 10, 11, 21], [12, 3, 4], [13, 14, 2], [], [], [15], [16]]
-    candidates = [[17, 1, 23], [2, 3, 18, 4], [19, 7], [1, 13], [21, 5, 6], [7, 8, 17, 22], [3, 9]]
-    neighbours = [[2, 3, 5], [1], [], [6, 7], [], [4, 1], [3, 2]]
-    users = torch.tensor([1, 2, 3, 4, 5, 6, 0])
-    return Batch(users, *map(padded, (clicked, skipped, candidates, neighbours)))
-
-
-def padded(lists: list[list[int]]) -> Tensor:
-    width = max(map(len, lists))
-    return torch.tensor([row + [0] * (width - len(row)) for row in lists])
-
-
-def scores(model: ClickModel, batch: Batch, news: NewsRows | None = None) -> Tensor:
-    return model.score(model.encode_news(newsroom() if news is None else news), batch)
-
-
-def real_scores(model: ClickModel, batch: Batch) -> Tensor:
-    """The scores of real candidates, user by user."""
-    return scores(model, batch)[batch.candidate_mask]
-
-
-def same(found: Tensor, expected: Tensor) -> None:
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
 
 
 @every_model
