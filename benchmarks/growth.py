@@ -20,7 +20,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from drpn.batches.batch import Batch, NewsRows
-from drpn.explain.pictures import CAUSES, FAINT, INK, new_figure, save
+from drpn.drawing.pictures import CAUSES, FAINT, INK, new_figure, save
 from drpn.models.base import DataShape
 from drpn.models.drpn import Drpn, DrpnSettings
 from provenance import ROOT, machine

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from drpn.evaluation.metrics import METRICS
+from drpn.experiments.compare import DOCUMENT
+from drpn.experiments.pages import difference
+from drpn.experiments.paper import NAMES
 from drpn.progress import Lines
 from drpn.provenance import commit
-from drpn.recipes.compare import DOCUMENT
 from drpn.recipes.demo import SEED, SMALL, TRAINING, Demo, demo
-from drpn.recipes.pages import difference
-from drpn.recipes.paper import NAMES
 from provenance import ROOT, machine
 
 

@@ -61,7 +61,7 @@ def draw(panels: Sequence[Panel], file: Path) -> bool:
     try:
         from matplotlib.ticker import NullLocator
 
-        from drpn.explain.pictures import FAINT, INK, new_figure, save
+        from drpn.drawing.pictures import FAINT, INK, new_figure, save
     except ImportError:
         return False
     names = dict.fromkeys(_kind(name) for panel in panels for name in panel.lines)

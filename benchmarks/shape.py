@@ -23,10 +23,10 @@ import drpn
 from draws import Popularity, Ragged, around, heavy_tail, zipf
 from drpn.dataset.arrays import ArrayReader, ArrayWriter, Strings, sha256
 from drpn.dataset.folder import FORMAT, MANIFEST, SPLITS, Dataset, Impressions
-from drpn.dataset.sealed import write_sealed
-from drpn.dataset.settings import DataSettings
-from drpn.dataset.words import UNKNOWN
+from drpn.dataset.vocabulary import UNKNOWN
 from drpn.output import new_folder
+from drpn.prepare.settings import DataSettings
+from drpn.versioned import write_sealed
 from provenance import ROOT
 
 CATEGORIES, SUBCATEGORIES = 18, 270

@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from drpn.recipes.paper import NAMES
+from drpn.experiments.paper import NAMES
 from reporting import OUT
 
 PASSES = 5

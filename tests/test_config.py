@@ -7,9 +7,9 @@ from typing import Literal
 import pytest
 
 from drpn import config
-from drpn.dataset.settings import DataSettings
 from drpn.errors import SettingsError
 from drpn.models.catalogue import CATALOGUE
+from drpn.prepare.settings import DataSettings
 from drpn.recipes.settings import load_data_settings, load_settings, load_settings_of
 from drpn.training.settings import TrainingSettings
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from drpn.dataset.settings import DataSettings
 from drpn.models.catalogue import CATALOGUE
 from drpn.models.drpn import DrpnSettings
+from drpn.prepare.settings import DataSettings
 from drpn.training.settings import TrainingSettings
 
 STATED: list[tuple[Any, str, Any, str]] = [

@@ -16,10 +16,10 @@ from drpn.bundle.files import Bundle, shape_of, write_bundle
 from drpn.bundle.recommender import NewTitle, Recommender
 from drpn.dataset.arrays import ArrayReader
 from drpn.dataset.folder import Dataset
-from drpn.dataset.settings import DataSettings
 from drpn.evaluation.scoring import score_impressions
 from drpn.models.base import ClickModel
 from drpn.models.catalogue import CATALOGUE
+from drpn.prepare.settings import DataSettings
 from drpn.progress import Silent
 from drpn.recipes.prepare import prepare
 from drpn.recipes.train import train

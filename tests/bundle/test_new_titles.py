@@ -9,9 +9,9 @@ import torch
 from drpn.bundle.files import Bundle, shape_of, write_bundle
 from drpn.bundle.recommender import NewTitle, Recommender, new_titles
 from drpn.dataset.folder import Dataset
-from drpn.dataset.settings import DataSettings
 from drpn.errors import SettingsError
 from drpn.models.drpn import Drpn, DrpnSettings
+from drpn.prepare.settings import DataSettings
 from drpn.recipes.prepare import prepare
 from writing import MindLine, write_mind
 

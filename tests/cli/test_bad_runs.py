@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from drpn.bundle.files import Bundle
-from drpn.dataset.sealed import write_sealed
 from drpn.errors import RunError
 from drpn.recipes.runs import Run
+from drpn.versioned import write_sealed
 from writing import MindLine, edit, write_mind
 
 SMALL = ["model.size=8", "model.heads=2", "model.hidden=4", "training.epochs=1", "training.device=cpu"]

@@ -14,8 +14,8 @@ FEW = ["--models", "drpn, nrms", "--seeds", 1, *AS_OPTIONS, "--set", "training.e
 @pytest.fixture(scope="module")
 def newsroom(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Logs and the dataset folder made of them."""
-    from drpn.dataset.settings import DataSettings
     from drpn.logs.simulate import SimulationSettings, simulate
+    from drpn.prepare.settings import DataSettings
     from drpn.recipes.prepare import prepare
 
     folder = tmp_path_factory.mktemp("newsroom")

@@ -15,8 +15,8 @@ SMALL = [*AS_OPTIONS, "--set", "training.epochs=1"]
 @pytest.fixture(scope="module")
 def newsroom(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A dataset folder."""
-    from drpn.dataset.settings import DataSettings
     from drpn.logs.simulate import SimulationSettings, simulate
+    from drpn.prepare.settings import DataSettings
     from drpn.recipes.prepare import prepare
 
     folder = tmp_path_factory.mktemp("newsroom")

@@ -8,13 +8,13 @@ import ibis
 import numpy as np
 import pytest
 
-from drpn.dataset import feedback as fb
 from drpn.dataset.arrays import Strings
 from drpn.dataset.folder import Dataset
-from drpn.dataset.graph import groups_of_readers, neighbour_users, neighbours
-from drpn.dataset.settings import DataSettings
 from drpn.logs.simulate import SimulationSettings, simulate
+from drpn.prepare.graph import groups_of_readers, neighbour_users, neighbours
+from drpn.prepare.settings import DataSettings
 from drpn.recipes.prepare import prepare
+from drpn.state import profile_expressions as fb
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from drpn.dataset.folder import Dataset
-from drpn.dataset.settings import DataSettings
 from drpn.errors import LogError
+from drpn.prepare.settings import DataSettings
 from drpn.recipes.prepare import prepare
 from writing import MindLine, write_mind
 

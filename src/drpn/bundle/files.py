@@ -22,11 +22,11 @@ import drpn
 from drpn.bundle.card import card
 from drpn.dataset.arrays import Array, ArrayReader, sha256
 from drpn.dataset.folder import Dataset
-from drpn.dataset.sealed import read_sealed, write_sealed
 from drpn.errors import RunError
 from drpn.models.base import ClickModel, DataShape
 from drpn.models.catalogue import CATALOGUE
 from drpn.output import new_folder, whole_file
+from drpn.versioned import read_sealed, write_sealed
 
 FORMAT = 1
 MANIFEST, WEIGHTS, CARD = "manifest.json", "model.safetensors", "README.md"

@@ -12,7 +12,7 @@ from torch import Tensor
 from drpn.batches.batch import NewsRows, distinct
 from drpn.batches.tables import Tables
 from drpn.bundle.files import Bundle, inference_device
-from drpn.dataset.words import title_words
+from drpn.dataset.vocabulary import title_words
 from drpn.errors import SettingsError
 
 

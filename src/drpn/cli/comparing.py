@@ -55,7 +55,7 @@ def compare(
 
     Example: [bold]drpn compare mind --out tables --models drpn,drpn-n,nrms --seeds 3 --jobs 2[/]
     """
-    from drpn.recipes.compare import compare as run
+    from drpn.experiments.compare import compare as run
 
     names = _names(models)
     found = run(
@@ -104,7 +104,7 @@ def reproduce(
 
     Example: [bold]drpn reproduce MINDlarge --out paper --vectors glove.840B.300d.txt --jobs 2[/]
     """
-    from drpn.recipes.reproduce import reproduce as run
+    from drpn.experiments.reproduce import reproduce as run
 
     done = run(
         logs,

@@ -13,22 +13,22 @@ from rich.table import Table
 
 from drpn.cli.case import print_case
 from drpn.evaluation.metrics import METRICS
-from drpn.recipes.claims import judged_by, tally
-from drpn.recipes.pages import difference
-from drpn.recipes.table1 import table1
+from drpn.experiments.claims import judged_by, tally
+from drpn.experiments.pages import difference
+from drpn.experiments.table1 import table1
 
 if TYPE_CHECKING:  # these need what a machine that only trains may not have
     from drpn.bundle.recommender import Ranking
     from drpn.dataset.folder import Dataset
+    from drpn.experiments.compare import Compared
+    from drpn.experiments.reproduce import Reproduced
+    from drpn.experiments.tune import Tuned
     from drpn.explain.profiles import Reader
     from drpn.logs.simulate import Simulated
-    from drpn.recipes.compare import Compared
     from drpn.recipes.demo import Demo
     from drpn.recipes.evaluate import Evaluation
     from drpn.recipes.models import Description
-    from drpn.recipes.reproduce import Reproduced
     from drpn.recipes.runs import Run
-    from drpn.recipes.tune import Tuned
 
 
 def as_json(document: Any) -> None:

@@ -32,7 +32,7 @@ def tune(
 
     Example: [bold]drpn tune mind --model nrms --out nrms.toml --trials 8 --set training.epochs=3[/]
     """
-    from drpn.recipes.tune import tune as run
+    from drpn.experiments.tune import tune as run
 
     try:
         found = run(

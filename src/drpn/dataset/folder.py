@@ -23,9 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drpn.dataset.arrays import Array, ArrayReader, Strings
-from drpn.dataset.sealed import read_sealed
-from drpn.dataset.words import Vocabulary
+from drpn.dataset.vocabulary import Vocabulary
 from drpn.errors import FolderError
+from drpn.versioned import read_sealed
 
 FORMAT = 1
 MANIFEST = "manifest.json"

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drpn.dataset.arrays import Array
-from drpn.dataset.words import UNKNOWN
+from drpn.dataset.vocabulary import UNKNOWN
 from drpn.evaluation.metrics import Floats, measure
 
 _NUMBERS_AT_ONCE = 1 << 21

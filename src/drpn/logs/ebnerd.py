@@ -14,7 +14,7 @@ import ibis
 import ibis.expr.types as ir
 
 from drpn.errors import LogError
-from drpn.logs.engine import Engine
+from drpn.logs.engines.engine import Engine
 from drpn.logs.places import records, relative, require_columns, require_files
 from drpn.logs.tables import Logs, blaming, number_impressions, one_row_per_news
 

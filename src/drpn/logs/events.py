@@ -16,7 +16,7 @@ import ibis.expr.types as ir
 
 from drpn import schema
 from drpn.errors import LogError
-from drpn.logs.engine import Engine, EngineError
+from drpn.logs.engines.engine import Engine, EngineError
 from drpn.logs.places import records, relative, require_columns, require_files
 from drpn.logs.tables import Logs, blaming, number_impressions, one_row_per_news
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from drpn.errors import LogError
 from drpn.logs import ebnerd, events, mind
-from drpn.logs.engine import Engine
+from drpn.logs.engines.engine import Engine
 from drpn.logs.tables import Logs
 
 Format = Literal["auto", "mind", "ebnerd", "events"]

@@ -13,7 +13,7 @@ import ibis
 import ibis.expr.types as ir
 
 from drpn.errors import LogError
-from drpn.logs.engine import Engine
+from drpn.logs.engines.engine import Engine
 from drpn.logs.places import relative, require_files, text_lines
 from drpn.logs.tables import Logs, blaming, number_impressions, one_row_per_news
 

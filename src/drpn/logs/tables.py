@@ -11,7 +11,7 @@ import ibis.expr.types as ir
 
 from drpn import schema
 from drpn.errors import LogError
-from drpn.logs.engine import Engine, EngineError
+from drpn.logs.engines.engine import Engine, EngineError
 
 
 class Places(Protocol):

@@ -9,14 +9,14 @@ from typing import Any
 from drpn.batches.tables import Tables
 from drpn.bundle.files import inference_device
 from drpn.dataset.folder import Dataset
-from drpn.dataset.settings import DataSettings
+from drpn.drawing.pictures import draw_readers
 from drpn.evaluation.metrics import Metrics, measure
 from drpn.evaluation.scoring import score_impressions
-from drpn.explain.pictures import draw_readers
 from drpn.explain.profiles import Reader, reader, typical_readers
 from drpn.explain.trace import Trace
 from drpn.logs.simulate import SimulationSettings, simulate
 from drpn.output import new_folder
+from drpn.prepare.settings import DataSettings
 from drpn.progress import Progress, Silent
 from drpn.recipes.evaluate import Evaluation, compare, explain_in_numbers, reference_scores
 from drpn.recipes.explain import choose_user, explain

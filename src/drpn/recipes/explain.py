@@ -33,7 +33,7 @@ def explain(run_path: Path, user_id: str, out: Path | None = None, *, progress: 
         device = inference_device()
         found = trace(model.to(device), Tables.of(dataset, device), dataset, user, shown.candidates, shown.clicked)
     if out is not None:
-        from drpn.explain.case import draw_case  # plotting is loaded only where it is asked for
+        from drpn.drawing.case import draw_case  # plotting is loaded only where it is asked for
 
         with progress.stage("picture"), writing_to(out):
             out.parent.mkdir(parents=True, exist_ok=True)
@@ -101,7 +101,7 @@ def _row_of(dataset: Dataset, user_id: str) -> int:
 
 def _check_format(out: Path | None) -> None:
     if out is not None:
-        from drpn.explain.pictures import FORMATS
+        from drpn.drawing.pictures import FORMATS
 
         if out.suffix not in FORMATS:
             raise OutputError(f"{out} is neither PNG nor SVG; choose a name that ends in {' or '.join(FORMATS)}")

@@ -4,9 +4,9 @@ import dataclasses
 from dataclasses import dataclass, replace
 from typing import Any
 
-from drpn.dataset.settings import DataSettings
 from drpn.layers.news import UserVectors
 from drpn.models.catalogue import CATALOGUE
+from drpn.prepare.settings import DataSettings
 from drpn.recipes.needs import REMEDIES, in_toml, needs_of, smallest
 
 

@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 from drpn.batches.tables import NEEDS
 from drpn.dataset.folder import Dataset
-from drpn.dataset.settings import DataSettings
 from drpn.errors import FolderError
 from drpn.models.base import ClickModel, DataShape
+from drpn.prepare.settings import DataSettings
 from drpn.recipes.settings import entry
 
 

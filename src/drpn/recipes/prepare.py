@@ -4,13 +4,13 @@ import re
 import tempfile
 from pathlib import Path
 
-from drpn.dataset.build import build
 from drpn.dataset.folder import Dataset
-from drpn.dataset.settings import DataSettings
 from drpn.errors import SettingsError
-from drpn.logs.engine import duckdb_engine
+from drpn.logs.engines.duckdb import duckdb_engine
 from drpn.logs.formats import Format, read
 from drpn.output import new_folder
+from drpn.prepare.build import build
+from drpn.prepare.settings import DataSettings
 from drpn.progress import Progress, Silent
 
 _MEMORY = re.compile(r"\d+(\.\d+)?\s*[KMGT]i?B", re.IGNORECASE)

@@ -8,9 +8,9 @@ from typing import Any
 
 import drpn
 from drpn import config
-from drpn.dataset.settings import DataSettings
 from drpn.errors import SettingsError
 from drpn.models.catalogue import CATALOGUE, Entry
+from drpn.prepare.settings import DataSettings
 from drpn.training.settings import TrainingSettings
 
 SECTIONS = ("data", "model", "training")

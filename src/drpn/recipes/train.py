@@ -104,7 +104,7 @@ def _observer(out: Path, samples: int, *, tensorboard: bool) -> AbstractContextM
 
 def _draw_curve(trained: Trained, file: Path, *, title: str) -> None:
     try:
-        from drpn.explain.curve import draw_curve
+        from drpn.drawing.curve import draw_curve
     except ImportError:  # a machine that only trains may have no matplotlib
         return
     draw_curve(trained.curve, file, title=title)

@@ -18,9 +18,9 @@ from drpn.batches.batch import Batch, NewsRows, count_distinct, distinct
 from drpn.batches.samples import Plan
 from drpn.batches.tables import Tables
 from drpn.models.base import ClickModel
-from drpn.training.ahead import ahead
 from drpn.training.devices import precision
 from drpn.training.loss import click_loss, dropped_samples, truncated_loss
+from drpn.training.prefetch import ahead
 from drpn.training.settings import TrainingSettings
 
 _ROUND = 1024

@@ -1,0 +1,99 @@
+"""One run of a comparison: trained, or taken up where it was stopped, measured on the test split, written down."""
+
+import gc
+import json
+import time
+from typing import Any
+
+import torch
+
+from drpn.batches.tables import Tables
+from drpn.bundle.files import inference_device
+from drpn.dataset.folder import Dataset
+from drpn.evaluation.metrics import Metrics, measure
+from drpn.evaluation.scoring import score_on_device
+from drpn.experiments.results import Task, write_result
+from drpn.models.base import ClickModel
+from drpn.models.drpn import Drpn
+from drpn.progress import Progress, Silent
+from drpn.provenance import machine
+from drpn.recipes.noise import measure_noise
+from drpn.recipes.train import train
+from drpn.training.devices import naming_what_to_lower
+from drpn.training.loop import CURVE
+
+
+def carry_out(task: Task, progress: Progress) -> None:
+    """Train and measure; what was trained before is not trained again."""
+    on_gpu = torch.cuda.is_available()
+    if on_gpu:
+        torch.cuda.reset_peak_memory_stats()
+    run = train(
+        task.folder,
+        task.out,
+        model=task.model,
+        settings=task.settings,
+        training=task.training,
+        resume=True,
+        picture=task.keep,
+        progress=progress,
+    )
+    bundle = run.bundle()
+    points = (task.out / CURVE).read_text(encoding="utf-8").splitlines()
+    curve: list[dict[str, Any]] = [json.loads(line) for line in points]
+    clicks = bundle.manifest["training"]["clicks"]
+    with naming_what_to_lower("model.size", task.settings.size):
+        metrics, measured = _measure(bundle.model, Dataset.open(task.folder, verify=False))
+    facts = {
+        "parameters": sum(parameter.numel() for parameter in bundle.model.parameters()),
+        "clicks": clicks,
+        "curve": curve,
+        "best_epoch": bundle.manifest["metrics"]["best_epoch"],
+        "validation_auc": bundle.manifest["metrics"]["validation_auc"],
+        "training_seconds": curve[-1]["seconds"],
+        "samples_per_second": _samples_per_second(curve, clicks),
+        **measured,
+        "peak_gpu_mb": torch.cuda.max_memory_allocated() >> 20 if on_gpu else None,
+        "jobs": task.jobs,
+        "machine": machine(),
+    }
+    write_result(task, facts, metrics)
+    mean = metrics.mean()["auc"]
+    progress.note(f"test AUC {mean:.4f}, trained in {facts['training_seconds']:.0f} s")
+
+
+def forget_compiled() -> None:
+    """Give back what a run on a GPU holds: memory, and compiled steps, of which only a few are kept."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.compiler.reset()
+        torch.cuda.empty_cache()
+
+
+def _measure(model: ClickModel, dataset: Dataset) -> tuple[Metrics, dict[str, Any]]:
+    """Metrics on the test split, how quickly they came, and what a DRPN's weights find of the noise."""
+    device = inference_device()
+    model = model.to(device)
+    tables = Tables.of(dataset, device, reads=model.reads, needs=model.needs)
+    impressions = dataset.impressions("test")
+    if device.type == "cuda":  # the first time kernels are made
+        score_on_device(model, tables, impressions, Silent())
+        torch.cuda.synchronize()
+    start = time.perf_counter()
+    scores = score_on_device(model, tables, impressions, Silent())
+    metrics = measure(scores, impressions.clicked, impressions.offsets)
+    seconds = time.perf_counter() - start
+    facts: dict[str, Any] = {"impressions_per_second": round(len(impressions) / seconds, 1)}
+    facts["test"] = {name: round(value, 6) for name, value in metrics.mean().items()}
+    if isinstance(model, Drpn):
+        facts["gamma"] = {key: round(one.item(), 4) for key, one in model.named_parameters() if key.endswith("gamma")}
+        facts["noise"] = measure_noise(model, Tables.of(dataset, device), dataset)
+    return metrics, facts
+
+
+def _samples_per_second(curve: list[dict[str, Any]], clicks: int) -> float:
+    """Of the passes after the first, in which a GPU's steps are compiled; of the first where there is no other."""
+    passes, seconds = len(curve), float(curve[-1]["seconds"])
+    if passes > 1:
+        passes, seconds = passes - 1, seconds - float(curve[0]["seconds"])
+    return round(passes * clicks / max(seconds, 1e-9), 1)

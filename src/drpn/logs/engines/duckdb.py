@@ -1,0 +1,102 @@
+"""DuckDB, in this process: the default engine."""
+
+import csv
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import ibis
+import ibis.expr.types as ir
+import pyarrow as pa
+from ibis.backends.duckdb import Backend as DuckDBBackend
+
+from drpn.errors import LogError, OutputError
+from drpn.logs.engines.engine import EngineError
+
+_BATCH_ROWS = 1 << 20
+
+
+class DuckDB:
+    """DuckDB in this process; tables and spilled data lie in `scratch`."""
+
+    def __init__(self, scratch: Path, *, memory: str = "2GB", threads: int | None = None) -> None:
+        self._scratch = scratch
+        settings: dict[str, Any] = {
+            "memory_limit": memory,
+            "temp_directory": str(scratch / "spill"),
+            "preserve_insertion_order": False,  # nothing relies on it, and keeping it costs memory
+        }
+        if threads is not None:
+            settings["threads"] = threads
+        with _translated(scratch):
+            self._connection: DuckDBBackend = ibis.duckdb.connect(scratch / "tables.duckdb", **settings)
+            self._connection.raw_sql("SET enable_progress_bar = false")  # it would write to standard output
+
+    def tab_separated(self, file: Path, columns: Sequence[str]) -> ir.Table:
+        return self._read_csv(file, delim="\t", header=False, quote="", columns=dict.fromkeys(columns, "VARCHAR"))
+
+    def comma_separated(self, file: Path) -> ir.Table:
+        with file.open(encoding="utf-8", newline="") as stream:
+            names = next(csv.reader(stream), [])
+        columns = dict.fromkeys(names, "VARCHAR")
+        return self._read_csv(file, delim=",", header=True, quote='"', columns=columns)
+
+    def _read_csv(self, file: Path, **options: Any) -> ir.Table:
+        with _translated(self._scratch):
+            return self._connection.read_csv(str(file), auto_detect=False, escape=options["quote"], **options)
+
+    def json_lines(self, file: Path) -> ir.Table:
+        with _translated(self._scratch):
+            return self._connection.read_json(str(file), format="newline_delimited", sample_size=-1)
+
+    def parquet(self, file: Path) -> ir.Table:
+        with _translated(self._scratch):
+            return self._connection.read_parquet(str(file))
+
+    def keep(self, name: str, expression: ir.Table) -> ir.Table:
+        with _translated(self._scratch):
+            return self._connection.create_table(name, expression, overwrite=True)
+
+    def rows(self, expression: ir.Table) -> Iterator[pa.RecordBatch]:
+        with _translated(self._scratch):
+            yield from expression.to_pyarrow_batches(chunk_size=_BATCH_ROWS)
+
+    def one(self, expression: ir.Table) -> dict[str, Any]:
+        with _translated(self._scratch):
+            row: dict[str, Any] = expression.to_pyarrow().to_pylist()[0]
+            return row
+
+    def close(self) -> None:
+        """Let go of the tables' file."""
+        self._connection.disconnect()
+
+
+@contextmanager
+def duckdb_engine(scratch: Path, *, memory: str = "2GB") -> Iterator[DuckDB]:
+    """A DuckDB whose tables are gone when the block ends."""
+    engine = DuckDB(scratch, memory=memory)
+    try:
+        yield engine
+    finally:
+        engine.close()
+
+
+@contextmanager
+def _translated(scratch: Path) -> Iterator[None]:
+    """DuckDB's errors as ours."""
+    try:
+        yield
+    except duckdb.OutOfMemoryException as error:
+        raise LogError(f"DuckDB ran out of memory: {_first_line(error)}; give it more with --memory 4GB") from error
+    except duckdb.IOException as error:
+        if "No space left" in str(error) or "out of space" in str(error).lower() or "File too large" in str(error):
+            raise OutputError(f"{scratch.parent}: the disk is full; free some space or choose another place") from error
+        raise EngineError(_first_line(error)) from error
+    except (duckdb.Error, pa.ArrowException) as error:
+        raise EngineError(_first_line(error)) from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0]

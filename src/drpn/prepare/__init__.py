@@ -1,0 +1,1 @@
+"""Logs become a dataset folder: splits, profiles, graph, words. Needs Ibis."""

@@ -1,0 +1,76 @@
+"""The statistics of the paper's Table 1 for a dataset, and what else tells one log from another."""
+
+from typing import Any
+
+import ibis.expr.types as ir
+import numpy as np
+
+from drpn.dataset.arrays import Array
+from drpn.dataset.folder import Impressions
+from drpn.logs.engines.engine import Engine
+
+_ON_DEMAND = ("words_with_vector", "text_with_vector", "words_of_abstracts_alone", "entities")
+"""Numbers of the words that not every dataset has."""
+
+
+def feedback_counts(engine: Engine, feedback: ir.Table) -> dict[str, int]:
+    """How much the profile window holds, without repeats and with them."""
+    counts = engine.one(
+        feedback.aggregate(
+            users=feedback.user.nunique(),
+            clicked=feedback.clicked.sum().coalesce(0),
+            skipped=(~feedback.clicked).sum().coalesce(0),
+            clicks=feedback.clicks.sum().coalesce(0),
+            skips=feedback.skips.sum().coalesce(0),
+        )
+    )
+    return {name: int(count) for name, count in counts.items()}
+
+
+def statistics(
+    *,
+    users: int,
+    news: int,
+    words: dict[str, Any],
+    counts: dict[str, int],
+    splits: dict[str, Impressions],
+    clicked: Array,
+    skipped: Array,
+    neighbours: Array,
+) -> dict[str, Any]:
+    """Numbers that scripts may rely on; means of profiles are over users who have one."""
+    with_profile = (clicked[:, 0] > 0) | (skipped[:, 0] > 0)
+    profile_users = max(counts["users"], 1)
+    labels = sum(int(part.clicked.sum()) for part in splits.values())
+    candidates = sum(len(part.candidates) for part in splits.values())
+    impressions = sum(len(part) for part in splits.values())
+    return {
+        "users": users,
+        "news": news,
+        "words": words["words"],
+        "mean_title_words": _rounded(words["mean_title_words"]),
+        "impressions": {name: len(part) for name, part in splits.items()},
+        "clicked_samples": labels,
+        "skipped_samples": candidates - labels,
+        "mean_candidates": _rounded(candidates / impressions),
+        "profile_users": counts["users"],
+        "mean_clicked": _rounded(counts["clicked"] / profile_users),
+        "mean_skipped": _rounded(counts["skipped"] / profile_users),
+        "mean_clicked_with_repeats": _rounded(counts["clicks"] / profile_users),
+        "mean_skipped_with_repeats": _rounded(counts["skips"] / profile_users),
+        "mean_clicked_kept": _rounded(np.count_nonzero(clicked) / profile_users),
+        "mean_skipped_kept": _rounded(np.count_nonzero(skipped) / profile_users),
+        "news_with_neighbours": int(np.count_nonzero(neighbours[:, 0])),
+        "users_without_profile": {
+            name: _rounded(1 - with_profile[np.unique(part.users)].mean()) for name, part in splits.items()
+        },
+        "users_not_in_training": {
+            name: _rounded(np.isin(np.unique(splits[name].users), splits["train"].users, invert=True).mean())
+            for name in ("validation", "test")
+        },
+        **{name: words[name] for name in _ON_DEMAND if name in words},
+    }
+
+
+def _rounded(value: float) -> float:
+    return round(float(value), 4)

@@ -1,0 +1,106 @@
+"""The paper, whole, on a simulated newsroom in MIND's layout."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drpn.dataset.folder import Dataset
+from drpn.errors import FolderError
+from drpn.experiments.reproduce import Reproduced, protocol, reproduce
+from drpn.models.catalogue import CATALOGUE
+from drpn.recipes.needs import REMEDIES
+from drpn.recipes.settings import load_settings_of, shipped
+from small_comparison import MODELS, SETS
+
+SMALL = [*SETS, "data.vector_size=8", "training.epochs=1"]
+
+
+def run(logs: Path, out: Path, **given: Any) -> Reproduced:
+    """Reproduce with three small models, one seed each, unless something else is asked for."""
+    return reproduce(logs, out, **{"models": MODELS, "seeds": 1, "sets": SMALL} | given)
+
+
+@pytest.fixture(scope="module")
+def done(logs: Path, tmp_path_factory: pytest.TempPathFactory) -> Reproduced:
+    """The paper's way from logs to claims."""
+    return run(logs, tmp_path_factory.mktemp("reproduced") / "out")
+
+
+def test_from_logs_to_claims(done: Reproduced) -> None:
+    out = done.compared.out
+    pages = {f"{name}.{kind}" for name in ("table1", "table2", "table3", "claims") for kind in ("md", "tex")}
+    assert pages | {"dataset", "runs", "compare.json", "compare.png", "reproduce.json"} == {
+        path.name for path in out.iterdir()
+    }
+    document = json.loads((out / "reproduce.json").read_text())
+    assert set(document["claims"]) == {"all", "with_profile"}
+    verdicts = {one["words"]: one["verdict"] for one in document["claims"]["with_profile"]}
+    assert verdicts["DFN is below DEERS"] == "not run"
+    assert verdicts["skipped news help: DRPN-N is below DRPN"] in ("held", "failed", "not separated")
+    assert len(document["runs"]) == 3
+    first = (out / "table1.md").read_text()
+    assert f"| users | {Dataset.open(out / 'dataset').statistics['users']:,} | 654,870 |" in first
+    assert "These are not the data of the paper" in first
+    claims = (out / "claims.md").read_text()
+    assert "| **not run** |" in claims
+    assert "the paper's |" not in claims
+    assert "paper" not in (out / "table2.md").read_text()
+
+
+def test_claims_are_judged_on_users_with_a_profile(done: Reproduced) -> None:
+    rows = {(row["model"], row["group"]): row["auc"] for row in done.compared.rows}
+    for group, judged in done.compared.claims.items():
+        (pair,) = next(one.pairs for one in judged if "DRPN-N is below" in one.claim.words)
+        assert pair.difference == pytest.approx(rows["drpn", group] - rows["drpn-n", group])
+    assert "Judged on impressions of users with a profile" in (done.compared.out / "claims.md").read_text()
+
+
+def test_a_second_time_nothing_is_prepared_or_trained(
+    done: Reproduced, logs: Path, trained: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: Any, **__: Any) -> None:
+        raise AssertionError("prepared again")
+
+    monkeypatch.setattr("drpn.experiments.reproduce.prepare", never)
+    again = run(logs, done.compared.out)
+    assert trained == []
+    assert again.as_dict()["claims"] == done.as_dict()["claims"]
+
+
+def test_another_dataset_is_refused(done: Reproduced, logs: Path, tmp_path: Path) -> None:
+    out = done.compared.out
+    with pytest.raises(FolderError) as refusal:
+        run(logs, out, sets=[*SMALL, "data.clicked=7"])
+    assert str(refusal.value) == (
+        f"{out}/dataset was prepared with data.clicked = 30, and 7 is asked for; "
+        f"remove {out}/dataset to prepare it anew, or choose another --out"
+    )
+    shutil.copytree(logs, tmp_path / "logs")
+    with (tmp_path / "logs" / "dev" / "behaviors.tsv").open("a") as stream:
+        stream.write("\n")
+    with pytest.raises(FolderError, match=r"dataset was prepared from another dev/behaviors\.tsv than that of "):
+        run(tmp_path / "logs", out)
+    with pytest.raises(FolderError, match=r"dataset was prepared without .*glove\.txt; remove "):
+        run(logs, out, vectors=tmp_path / "glove.txt")
+
+
+def test_the_data_have_what_the_models_need(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = protocol()
+    assert (found.user_neighbours, found.entities, found.abstracts) == (REMEDIES["user_neighbours"].value, 0, 0)
+    assert protocol(sets=["data.user_neighbours=3"]).user_neighbours == 3
+    monkeypatch.setattr("drpn.experiments.reproduce.needs_of", lambda *_: ())
+    assert protocol().user_neighbours == 0
+
+
+def test_the_shipped_settings_fit_every_model() -> None:
+    """Read by `drpn reproduce`; the sizes of models stay those of their papers."""
+    file = shipped("mind-large.toml")
+    assert file is not None
+    found = load_settings_of(CATALOGUE, file)
+    assert {name: one.model for name, one in found.items()} == {name: one.settings for name, one in CATALOGUE.items()}
+    for path in (shipped("compare") or Path("nowhere")).glob("*.toml"):
+        assert path.stem in CATALOGUE, path
+    load_settings_of(CATALOGUE, folder=shipped("compare"))

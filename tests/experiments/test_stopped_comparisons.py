@@ -1,0 +1,112 @@
+"""Comparisons in processes of their own that are killed or stopped, and taken up."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from drpn.evaluation.metrics import METRICS
+from drpn.experiments.compare import Compared, compare
+from drpn.experiments.results import ARRAYS, RESULT
+from drpn.training.loop import CHECKPOINT
+from small_comparison import SETS, Notes
+from small_training import curve, reached
+
+LONG = [*SETS, "training.epochs=12", "training.patience=12", "training.save_seconds=0"]
+COMMAND = ["--models", "nrms", "--seeds", "2", *(word for one in LONG for word in ("--set", one))]
+Start = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Compared:
+    """What comes of it if nobody stops it."""
+    return compare(data, tmp_path_factory.mktemp("long") / "out", models=["nrms"], seeds=2, sets=LONG)
+
+
+@pytest.fixture
+def start(data: Path, tmp_path: Path) -> Iterator[Start]:
+    """Start the command; gives it back when all `runs` are in the middle of their training."""
+    started: list[subprocess.Popen[str]] = []
+
+    def run(*runs: str, options: tuple[str, ...] = ()) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "drpn.cli", "compare", data, "--out", tmp_path / "out", *COMMAND, *options],
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        started.append(process)
+        deadline = time.monotonic() + 120
+        while not all(reached(tmp_path / "out" / "runs" / name / CHECKPOINT) >= (2, 0) for name in runs):
+            assert process.poll() is None, process.communicate()[1]
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+        return process
+
+    yield run
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def finish(data: Path, out: Path) -> list[str]:
+    """Go on in this process; gives what was said."""
+    notes = Notes()
+    compare(data, out, models=["nrms"], seeds=2, sets=LONG, progress=notes)
+    return notes.said
+
+
+def assert_same(out: Path, other: Path) -> None:
+    """Both comparisons measured the very same."""
+    for name in ("nrms-0", "nrms-1"):
+        with np.load(out / "runs" / name / ARRAYS) as found, np.load(other / "runs" / name / ARRAYS) as expected:
+            assert all(np.array_equal(found[metric], expected[metric], equal_nan=True) for metric in METRICS)
+
+
+def test_a_killed_comparison_goes_on(start: Start, data: Path, uninterrupted: Compared, tmp_path: Path) -> None:
+    process = start("nrms-1")
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    runs = tmp_path / "out" / "runs"
+    assert (runs / "nrms-0" / RESULT).exists()
+    assert not (runs / "nrms-1" / RESULT).exists()
+    said = finish(data, tmp_path / "out")
+    assert said[0] == "1 of 2 runs are finished already"
+    assert any(text.startswith("nrms-1: taken up in pass ") for text in said)
+    assert not any(text.startswith("nrms-0: ") for text in said)
+    assert_same(tmp_path / "out", uninterrupted.out)
+
+
+def test_ctrl_c_stops_all_that_go_on_at_once(start: Start, tmp_path: Path) -> None:
+    endless = ("--set", "training.epochs=4000", "--set", "training.patience=4000")
+    process = start("nrms-0", "nrms-1", options=("--jobs", "2", *endless))
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    _, error = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "Traceback" not in error
+    assert "stopped; the same command goes on from here" in error
+    wait_until_gone(process.pid)
+    for name in ("nrms-0", "nrms-1"):
+        run = tmp_path / "out" / "runs" / name
+        assert not (run / RESULT).exists()
+        assert (2, 0) <= reached(run / CHECKPOINT) < (4000, 0)
+        assert len(curve(run)) == reached(run / CHECKPOINT)[0]
+
+
+def wait_until_gone(group: int) -> None:
+    """Until no process of a group is left."""
+    for _ in range(200):
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.05)
+    raise AssertionError("a process was left")

@@ -1,0 +1,271 @@
+"""A search tries what it says, by validation AUC alone, and goes on where it was stopped."""
+
+import json
+import math
+import tomllib
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from drpn.dataset.folder import Dataset, Impressions
+from drpn.errors import DivergedError, FolderError, OutputError, RunError, SettingsError, TrainingError
+from drpn.experiments import tune as recipe
+from drpn.experiments.space import DECAYS, TCE_RATES, nearest, space_of
+from drpn.experiments.tune import Tuned, trials_of, tune
+from drpn.models.catalogue import CATALOGUE
+from drpn.recipes.settings import load_settings
+from drpn.recipes.train import train
+from drpn.training.settings import TrainingSettings
+from small_comparison import Notes
+
+SMALL = ["model.size=8", "model.heads=2", "model.head_size=4", "model.hidden=4"]
+SMALL += ["training.epochs=2", "training.batch=4", "training.device=cpu"]
+
+Searching = Callable[..., Tuned]
+
+
+class Pretended:
+    """In place of a training: the best rate is 1e-3, and dropout costs a little."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Any, TrainingSettings]] = []
+        self.stop_at: int | None = None
+        self.diverges_above = math.inf
+
+    def __call__(self, folder: Path, out: Path, *, settings: Any, training: TrainingSettings, **_: Any) -> Any:
+        assert folder.exists()
+        assert out.exists()
+        if len(self.asked) + 1 == self.stop_at:
+            raise KeyboardInterrupt
+        self.asked.append((settings, training))
+        if training.rate > self.diverges_above:
+            raise DivergedError("the loss is nan")
+        auc = 0.7 - abs(math.log10(training.rate) + 3) / 10 - getattr(settings, "dropout", 0.0) / 100
+        manifest = {"metrics": {"validation_auc": round(auc, 6)}}
+        return SimpleNamespace(bundle=lambda: SimpleNamespace(manifest=manifest))
+
+
+@pytest.fixture
+def pretended(monkeypatch: pytest.MonkeyPatch) -> Pretended:
+    """Nothing is really trained."""
+    instead = Pretended()
+    monkeypatch.setattr(recipe, "train", instead)
+    monkeypatch.setattr(recipe, "forget_compiled", lambda: None)
+    return instead
+
+
+@pytest.fixture
+def search(data: Path, tmp_path: Path) -> Searching:
+    """Search on the small newsroom, into `tmp_path`."""
+
+    def run(name: str = "nrms.toml", **given: Any) -> Tuned:
+        chosen: dict[str, Any] = {"model": "nrms", "trials": 6} | given
+        return tune(data, tmp_path / name, **chosen)
+
+    return run
+
+
+def values(found: Tuned) -> list[dict[str, float]]:
+    return [trial.values for trial in found.trials]
+
+
+def test_a_search_by_validation_alone(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three real trainings; what was clicked in the test split cannot be read."""
+    impressions = Dataset.impressions
+
+    def without_test_clicks(self: Dataset, split: Any) -> Impressions:
+        found = impressions(self, split)
+        return replace(found, clicked=None) if split == "test" else found  # type: ignore[arg-type]
+
+    out = tmp_path / "found" / "nrms.toml"
+    with monkeypatch.context() as patch:
+        patch.setattr(Dataset, "impressions", without_test_clicks)
+        found = tune(data, out, model="nrms", trials=3, sets=SMALL)
+    assert [trial.number for trial in found.trials] == [1, 2, 3]
+    assert sorted(path.name for path in out.parent.iterdir()) == ["nrms.toml", "nrms.toml.trials"]
+    # what the file says gives that validation AUC again
+    again = load_settings(out, ["training.device=cpu"], model="nrms")
+    assert (again.model.size, again.training.epochs) == (8, 2)
+    run = train(data, tmp_path / "run", model="nrms", settings=again.model, training=again.training)
+    assert run.bundle().manifest["metrics"]["validation_auc"] == found.best.validation_auc
+    assert found.best.validation_auc == max(trial.validation_auc or 0 for trial in found.trials)
+
+
+def test_trials_are_of_the_space_and_the_first_is_as_given(search: Searching, pretended: Pretended) -> None:
+    found = search(trials=12, sets=["training.rate=2e-4", "training.decay=1", "training.batch=64"])
+    assert values(found)[0] == {"training.rate": 2e-4, "training.decay": 1.0, "model.dropout": 0.2}
+    for trial, (settings, training) in zip(found.trials, pretended.asked, strict=True):
+        asked = {"training.rate": training.rate, "training.decay": training.decay, "model.dropout": settings.dropout}
+        assert trial.values == asked
+        assert 1e-4 <= training.rate <= 3e-3
+        assert training.decay in (0, 1, 5)
+        assert settings.dropout in (0, 0.1, 0.2, 0.3, 0.4)
+        assert training.batch == 64
+    assert len({json.dumps(one) for one in values(found)}) == 12
+    assert found.best == max(found.trials, key=lambda trial: trial.validation_auc or 0)
+    assert found.best.number > 1
+
+
+def test_the_same_seed_gives_the_same_trials(search: Searching, pretended: Pretended) -> None:
+    first, again, other = search("a.toml"), search("b.toml"), search("c.toml", seed=1)
+    assert values(first) == values(again)
+    assert values(first)[1:] != values(other)[1:]
+    assert len(pretended.asked) == 18
+
+
+@pytest.mark.parametrize("stop_at", [1, 2, 6])
+def test_a_stopped_search_goes_on_as_if_it_had_not_been(
+    search: Searching, pretended: Pretended, tmp_path: Path, stop_at: int
+) -> None:
+    expected = values(search("whole.toml"))
+    pretended.asked.clear()
+    pretended.stop_at = stop_at
+    with pytest.raises(KeyboardInterrupt):
+        search("stopped.toml")
+    assert not (tmp_path / "stopped.toml").exists()
+    assert len(pretended.asked) == stop_at - 1
+    pretended.stop_at, notes = None, Notes()
+    assert values(search("stopped.toml", progress=notes)) == expected
+    assert len(pretended.asked) == 6
+    assert (f"{stop_at - 1} of 6 trials are finished already" in notes.said) == (stop_at > 1)
+
+
+def test_finished_trials_are_not_repeated(search: Searching, pretended: Pretended, tmp_path: Path) -> None:
+    first = search(trials=4)
+    written = (tmp_path / "nrms.toml").read_text()
+    assert search(trials=4) == first
+    assert (tmp_path / "nrms.toml").read_text() == written
+    assert len(pretended.asked) == 4
+    more = search(trials=6)
+    assert values(more)[:4] == values(first)
+    assert len(pretended.asked) == 6
+    assert len(search(trials=2).trials) == 6
+
+
+def test_the_file_says_how_it_was_found(search: Searching, pretended: Pretended, tmp_path: Path, data: Path) -> None:
+    pretended.diverges_above = 9e-4
+    sets = ["model.size=48", "training.epochs=3", "training.seed=7", "training.device=cpu", "training.tce_steps=90"]
+    found = search("nrms-tce.toml", model="nrms-tce", seed=5, sets=sets)
+    text = (tmp_path / "nrms-tce.toml").read_text()
+    best = found.best.values
+    searched = {key: best[f"training.{key}"] for key in ("rate", "decay", "tce_rate")}
+    assert tomllib.loads(text) == {
+        "model": {"size": 48, "dropout": best["model.dropout"]},
+        "training": {"epochs": 3, "tce_steps": 90} | searched,
+    }
+    comments = [line.removeprefix("#").strip() for line in text.splitlines() if line.startswith("#")]
+    assert comments[0] == "nrms-tce, as found by drpn tune: the best validation AUC of 6 trials."
+    assert f"Data: {data.name}, fingerprint " in text
+    assert "Seed of the search 5, of each training 7." in text
+    assert "commit " in text
+    rows = [line.split() for line in comments if line[:1].isdigit()]
+    assert [row[1] for row in rows] == [
+        "diverged" if trial.validation_auc is None else f"{trial.validation_auc:.4f}" for trial in found.trials
+    ]
+    assert rows[0] == ["1", "diverged", "0.001", "0", "0.2", "0.2"]
+    assert [row[0] for row in rows if row[-1] == "best"] == [str(found.best.number)]
+
+
+@pytest.mark.usefixtures("pretended")
+def test_the_file_has_nothing_without_effect(search: Searching, tmp_path: Path) -> None:
+    found = search(trials=1, sets=["training.tce_steps=90", "training.compile=false"])
+    assert set(tomllib.loads((tmp_path / "nrms.toml").read_text())["training"]) == {"rate", "decay"}
+    assert search(trials=1, sets=["training.tce_steps=7"]).trials == found.trials  # the same search
+
+
+def test_trainings_that_diverge_count_and_are_never_the_best(search: Searching, pretended: Pretended) -> None:
+    pretended.diverges_above = 4e-4
+    found = search(trials=8)
+    diverged = [trial for trial in found.trials if trial.validation_auc is None]
+    assert 0 < len(diverged) < 8
+    assert all(trial.values["training.rate"] > 4e-4 for trial in diverged)
+    assert found.best.values["training.rate"] <= 4e-4
+    assert len(pretended.asked) == 8
+
+
+def test_when_all_diverge_no_file_is_written(search: Searching, pretended: Pretended, tmp_path: Path) -> None:
+    pretended.diverges_above = 0.0
+    with pytest.raises(TrainingError, match=r"^all 3 trials of nrms diverged; its settings or its data are at fault$"):
+        search(trials=3)
+    assert not (tmp_path / "nrms.toml").exists()
+
+
+@pytest.mark.parametrize("model", CATALOGUE)
+def test_the_space_is_the_same_for_every_model_but_for_what_only_some_have(model: str) -> None:
+    settings = load_settings(model=model)
+    space, first = space_of(settings), nearest(settings)
+    assert set(space) - {"model.dropout", "training.tce_rate"} == {"training.rate", "training.decay"}
+    assert ("model.dropout" in space) == hasattr(settings.model, "dropout")
+    assert ("training.tce_rate" in space) == model.endswith("-tce")
+    assert first.get("training.tce_rate", 0.05) in TCE_RATES
+    assert set(first) == set(space)
+    assert 1e-4 <= first["training.rate"] <= 3e-3
+    assert first["training.decay"] in DECAYS
+    assert 0 <= first.get("model.dropout", 0) <= 0.4
+
+
+def test_settings_outside_the_space_begin_at_its_border() -> None:
+    given = load_settings(sets=["training.rate=0.1", "training.decay=2", "model.dropout=0.5"], model="nrms")
+    assert nearest(given) == {"training.rate": 3e-3, "training.decay": 1.0, "model.dropout": 0.4}
+
+
+@pytest.mark.usefixtures("pretended")
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"seed": 1}, "--seed = 0, and 1 is asked for now"),
+        ({"model": "naml"}, "--model = nrms, and naml is asked for now"),
+        ({"sets": ["model.size=16"]}, "model.size = 300, and 16 is asked for now"),
+        ({"sets": ["training.batch=16"]}, "training.batch = 128, and 16 is asked for now"),
+    ],
+)
+def test_a_search_is_not_taken_up_by_another(search: Searching, given: dict[str, Any], message: str) -> None:
+    out = search(trials=1).out
+    with pytest.raises(RunError) as error:
+        search(**given)
+    assert str(error.value) == (
+        f"{trials_of(out)} was made with {message}; choose another --out, or remove it to search anew"
+    )
+    assert search(trials=1, sets=["training.device=cpu"]).out == out  # the same search on another machine
+
+
+@pytest.mark.usefixtures("pretended")
+def test_trials_of_another_space_are_not_taken_up(search: Searching, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(recipe, "space_of", lambda _: dict(list(space_of(load_settings(model="nrms")).items())[:2]))
+        patch.setattr(recipe, "nearest", lambda _: {})
+        out = search(trials=2).out
+    with pytest.raises(RunError) as error:
+        search(trials=3)
+    assert str(error.value) == (
+        f"{trials_of(out)} was made with a search of training.rate, training.decay, and now training.rate, "
+        "training.decay, model.dropout are searched; choose another --out, or remove it to search anew"
+    )
+
+
+@pytest.mark.usefixtures("pretended")
+def test_files_that_are_in_the_way(search: Searching, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.toml"
+    mine.write_text("[training]\nrate = 1\n")
+    with pytest.raises(OutputError, match=r"mine\.toml exists, and no trials beside it from which it came; choose an"):
+        search("mine.toml")
+    assert mine.read_text() == "[training]\nrate = 1\n"
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OutputError, match=r"folder is a folder; name a file, such as .*folder/tuned\.toml$"):
+        search("folder")
+    trials_of(tmp_path / "other.toml").write_text('{"shopping": "milk"}\n{"shopping": "bread"}\n')
+    with pytest.raises(RunError, match=r"other\.toml\.trials does not hold the trials of a search; remove it to"):
+        search("other.toml")
+
+
+@pytest.mark.usefixtures("pretended")
+def test_a_folder_that_lacks_what_the_model_needs(search: Searching, tmp_path: Path) -> None:
+    with pytest.raises(FolderError, match=r"^gerl needs the neighbours of users, which .* lacks; prepare it again wi"):
+        search("gerl.toml", model="gerl")
+    with pytest.raises(SettingsError, match=r"^there is no model 'nmrs'; did you mean 'nrms'\?$"):
+        search("nmrs.toml", model="nmrs")
+    assert not list(tmp_path.glob("*.toml*"))

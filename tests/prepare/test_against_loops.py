@@ -1,0 +1,356 @@
+"""A dataset folder holds what plain loops over the raw files compute."""
+
+import json
+import math
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drpn.dataset.folder import SPLITS, Dataset, SplitName
+from drpn.prepare.settings import DataSettings
+from drpn.recipes.prepare import prepare
+from reference import raw_logs
+from reference.raw_logs import RawLog
+
+DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
+SAMPLE = 300
+
+
+@dataclass(frozen=True)
+class Case:
+    """One raw folder, how it is read, and how it is prepared."""
+
+    name: str
+    read: Callable[[Path], RawLog]
+    settings: DataSettings = field(default_factory=DataSettings)
+    skip_unknown_news: bool = False
+    written: bool = False
+
+    def folder(self, temporary: Path) -> Path:
+        """The raw folder: written now, or found beside the checkout."""
+        if self.written:
+            return write_two_parts(temporary / "logs")
+        if not (DATA / self.name).is_dir():
+            pytest.skip(f"{self.name} is not in shared/data beside the checkout")
+        return DATA / self.name
+
+
+WRITTEN = [
+    Case("two-parts", raw_logs.read_mind, written=True),
+    Case("history", raw_logs.read_mind, DataSettings(history=True), written=True),
+    Case("consecutive", raw_logs.read_mind, DataSettings(graph="consecutive"), written=True),
+    Case("history-consecutive", raw_logs.read_mind, DataSettings(history=True, graph="consecutive"), written=True),
+    Case("more", raw_logs.read_mind, DataSettings(abstracts=5, entities=2, user_neighbours=4), written=True),
+    Case("history-more", raw_logs.read_mind, DataSettings(history=True, user_neighbours=30), written=True),
+]
+REAL = [
+    Case("mind-small-sample", raw_logs.read_mind),
+    Case("ebnerd-demo-week1", raw_logs.read_ebnerd, skip_unknown_news=True),
+]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A prepared folder beside the raw log it was made from."""
+
+    case: Case
+    log: RawLog
+    dataset: Dataset
+
+    @cached_property
+    def users(self) -> list[str]:
+        """The users by row, in the order of their ids."""
+        return ["", *raw_logs.users(self.log)]
+
+    @cached_property
+    def news(self) -> list[str]:
+        """The news by row, in the order of their ids."""
+        return ["", *(news.id for news in self.log.news)]
+
+    @cached_property
+    def feedback(self) -> raw_logs.Feedback:
+        """What every user clicked and skipped in the profile window."""
+        return raw_logs.feedback(raw_logs.profile_events(self.log, history=self.case.settings.history))
+
+    @cached_property
+    def graph(self) -> raw_logs.Graph:
+        """Which news are linked, and how strongly."""
+        consecutive = self.case.settings.graph == "consecutive"
+        return raw_logs.consecutive_graph(self.feedback) if consecutive else raw_logs.co_click_graph(self.feedback)
+
+    def some(self, rows: list[int]) -> list[int]:
+        """All rows of a written log, a sample of those of a real one."""
+        if self.case.written or len(rows) <= SAMPLE:
+            return rows
+        return random.Random(11).sample(rows, SAMPLE)
+
+    def some_users(self) -> list[int]:
+        """Rows of users with a profile, and of users without."""
+        having = [row for row, user in enumerate(self.users) if user in self.feedback]
+        lacking = [row for row, user in enumerate(self.users) if row and user not in self.feedback]
+        return self.some(having) + self.some(lacking)
+
+    def some_news(self) -> list[int]:
+        """Rows of news with graph neighbours, and of news without."""
+        having = [row for row, news in enumerate(self.news) if news in self.graph]
+        lacking = [row for row, news in enumerate(self.news) if row and news not in self.graph]
+        return self.some(having) + self.some(lacking)
+
+
+@pytest.fixture(
+    scope="module",
+    params=[*WRITTEN, *(pytest.param(case, marks=pytest.mark.data) for case in REAL)],
+    ids=lambda case: case.name,
+)
+def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    """Each raw folder, read with loops and prepared, once."""
+    case: Case = request.param
+    temporary = tmp_path_factory.mktemp(case.name)
+    logs = case.folder(temporary)
+    dataset = prepare(logs, temporary / "dataset", case.settings, skip_unknown_news=case.skip_unknown_news)
+    return Pair(case, case.read(logs), dataset)
+
+
+def test_users_and_news_are_in_the_order_of_their_ids(pair: Pair) -> None:
+    assert list(pair.dataset.user_ids) == pair.users
+    assert list(pair.dataset.news_ids) == pair.news
+    assert list(pair.dataset.titles) == ["", *(news.title for news in pair.log.news)]
+
+
+def test_statistics(pair: Pair) -> None:
+    settings = pair.case.settings
+    expected = raw_logs.statistics(
+        pair.log, history=settings.history, newest_clicked=settings.clicked, newest_skipped=settings.skipped
+    )
+    expected["news_with_neighbours"] = len(pair.graph)
+    assert {name: pair.dataset.statistics[name] for name in expected} == rounded(expected)
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_impressions_are_those_of_the_log_in_order(pair: Pair, split: SplitName) -> None:
+    expected = [
+        (each.id, each.user, each.time, each.candidates, each.clicked)
+        for each in getattr(raw_logs.split(pair.log), split)
+    ]
+    assert list(stored_impressions(pair, split)) == expected
+
+
+@pytest.mark.parametrize("kind", ["clicked", "skipped"])
+def test_profiles_hold_the_newest_feedback_oldest_first(pair: Pair, kind: str) -> None:
+    array, newest = pair.dataset.arrays.array(f"users/{kind}"), getattr(pair.case.settings, kind)
+    for row in pair.some_users():
+        events = raw_logs.sequence(pair.feedback.get(pair.users[row], {}), clicked=kind == "clicked")
+        assert names(array[row].tolist(), pair.news) == padded([event.news for event in events[-newest:]], newest, "")
+
+
+def test_read_seconds_are_those_of_the_click_that_gave_the_moment(pair: Pair) -> None:
+    name = "users/clicked_read_seconds"
+    if pair.case.read is raw_logs.read_mind:
+        assert name not in pair.dataset.arrays
+        return
+    array, newest = pair.dataset.arrays.array(name), pair.case.settings.clicked
+    for row in pair.some_users():
+        events = raw_logs.sequence(pair.feedback.get(pair.users[row], {}), clicked=True)
+        expected = padded([event.read_seconds for event in events[-newest:]], newest, None)
+        assert [None if math.isnan(seconds) else seconds for seconds in array[row].tolist()] == expected
+
+
+def test_neighbours_are_the_heaviest(pair: Pair) -> None:
+    neighbours, weights = pair.dataset.neighbours, pair.dataset.arrays.array("news/neighbour_weight")
+    count = pair.case.settings.neighbours
+    for row in pair.some_news():
+        expected = padded(raw_logs.heaviest(pair.graph, pair.news[row], count), count, ("", 0))
+        stored = zip(names(neighbours[row].tolist(), pair.news), weights[row].tolist(), strict=True)
+        assert list(stored) == expected, pair.news[row]
+
+
+def test_neighbour_users_have_clicked_the_most_of_the_same_news(pair: Pair) -> None:
+    count, name = pair.case.settings.user_neighbours, "users/neighbours"
+    if not count:
+        assert name not in pair.dataset.arrays
+        return
+    neighbours, graph = pair.dataset.arrays.array(name), raw_logs.user_graph(pair.feedback)
+    assert neighbours.shape == (len(pair.users), count)
+    for row, user in enumerate(pair.users):
+        heaviest = [other for other, _ in raw_logs.heaviest(graph, user, count)]
+        assert names(neighbours[row].tolist(), pair.users) == padded(heaviest, count, "")
+
+
+def test_trained_users_have_a_click_and_a_skip_in_one_impression(pair: Pair) -> None:
+    expected = raw_logs.trained_users(pair.log)
+    assert [user for user, known in zip(pair.users, pair.dataset.trained_users, strict=True) if known] == sorted(
+        expected
+    )
+    everybody = {each.user for each in raw_logs.split(pair.log).train}
+    assert len(expected) < len(everybody) or not pair.case.written, "users without a sample"
+
+
+def test_vocabulary_is_in_the_order_of_frequency(pair: Pair) -> None:
+    expected = raw_logs.vocabulary(pair.log.news, abstracts=pair.case.settings.abstracts)
+    assert list(pair.dataset.arrays.strings("words/word"))[2:] == expected
+
+
+def test_words_of_abstracts_are_their_first(pair: Pair) -> None:
+    count, name = pair.case.settings.abstracts, "news/abstract_words"
+    if not count:
+        assert name not in pair.dataset.arrays
+        return
+    array, words = pair.dataset.arrays.array(name), pair.dataset.vocabulary.words
+    expected = [padded(raw_logs.abstract_words(news, count), count, "") for news in pair.log.news]
+    assert [names(rows, words) for rows in array.tolist()] == [[""] * count, *expected]
+    alone = len(words) - 2 - len(raw_logs.vocabulary(pair.log.news))
+    assert pair.dataset.statistics["words_of_abstracts_alone"] == alone > 0
+
+
+def test_entities_of_titles_are_their_first_that_training_showed(pair: Pair) -> None:
+    count, name = pair.case.settings.entities, "news/entities"
+    if not count:
+        assert name not in pair.dataset.arrays
+        return
+    array, ids = pair.dataset.arrays.array(name), list(pair.dataset.arrays.strings("entities/id"))
+    known = raw_logs.title_entities(pair.log)
+    assert ids == ["", *sorted({entity for entities in known.values() for entity in entities})]
+    assert pair.dataset.statistics["entities"] == len(ids) - 1
+    expected = [padded(known[news.id][:count], count, "") for news in pair.log.news]
+    assert [names(rows, ids) for rows in array.tolist()] == [[""] * count, *expected]
+    assert any('"Q40"' in news.entities for news in pair.log.news)
+    assert "Q40" not in ids  # named by a title that came after training
+
+
+def test_words_of_news_are_the_first_of_category_and_title(pair: Pair) -> None:
+    words, count = list(pair.dataset.arrays.strings("words/word")), pair.case.settings.words
+    for row in pair.some(list(range(1, len(pair.news)))):
+        rows = pair.dataset.news_words[row].tolist()
+        expected = raw_logs.all_words(pair.log.news[row - 1])[:count]
+        assert names(rows[: len(expected)], words) == expected
+        assert rows[len(expected) :] == [0] * (count - len(expected))
+
+
+def test_times_shown_and_clicked(pair: Pair) -> None:
+    expected = raw_logs.times_shown_and_clicked(pair.log)
+    shown, clicked = pair.dataset.arrays.array("news/times_shown"), pair.dataset.arrays.array("news/times_clicked")
+    for row in pair.some_news():
+        assert (shown[row], clicked[row]) == expected[pair.news[row]], pair.news[row]
+
+
+def test_the_written_log_has_the_hard_cases(tmp_path: Path) -> None:
+    log = raw_logs.read_mind(write_two_parts(tmp_path))
+    windows, events = raw_logs.split(log), raw_logs.profile_events(log, history=False)
+    clicks = [(event.user, event.news) for event in events if event.clicked]
+    skips = [(event.user, event.news) for event in events if not event.clicked]
+    before = [(event.user, event.news) for event in raw_logs.history_events(log)]
+    feedback = raw_logs.feedback(events).values()
+    evaluated = windows.validation + windows.test
+    instants = [(each.user, each.time) for each in windows.profile]
+    in_part_one = {each.user for each in windows.profile + windows.train}
+
+    assert repeats(clicks), "clicked again"
+    assert repeats(skips), "skipped again"
+    assert repeats(before), "twice in one history"
+    assert set(clicks) & set(skips), "clicked and skipped"
+    assert set(clicks) & set(before), "clicked in the history and in the window"
+    assert repeats(instants), "two page views of one user at one time"
+    assert any(repeats(each.candidates) for each in windows.profile), "a news twice on one page"
+    assert {each.user for each in evaluated} - in_part_one, "users of the second part alone"
+    assert max(len(raw_logs.sequence(of_user, clicked=True)) for of_user in feedback) > 30
+    assert max(len(raw_logs.sequence(of_user, clicked=False)) for of_user in feedback) > 60
+    assert len(windows.validation) < len(evaluated) // 10, "one instant lies across the border"
+
+
+def stored_impressions(pair: Pair, split: SplitName) -> Iterator[tuple[str, str, datetime, list[str], list[bool]]]:
+    """The impressions of a split, rows turned back into ids."""
+    stored = pair.dataset.impressions(split)
+    ids, users, offsets = list(stored.ids), names(stored.users.tolist(), pair.users), stored.offsets.tolist()
+    times = stored.times.astype("datetime64[us]").tolist()
+    candidates, clicked = names(stored.candidates.tolist(), pair.news), stored.clicked.tolist()
+    for row, (id, user, time) in enumerate(zip(ids, users, times, strict=True)):
+        start, end = offsets[row], offsets[row + 1]
+        yield id, user, time, candidates[start:end], clicked[start:end]
+
+
+def names(rows: list[int], texts: list[str]) -> list[str]:
+    """Rows as the texts they stand for."""
+    return [texts[row] for row in rows]
+
+
+def padded(values: list[Any], length: int, padding: Any) -> list[Any]:
+    """The values, then padding."""
+    return values + [padding] * (length - len(values))
+
+
+def repeats(values: list[Any]) -> bool:
+    """Whether a value is there twice."""
+    return len(set(values)) < len(values)
+
+
+def rounded(value: Any) -> Any:
+    """Numbers as a manifest writes them."""
+    if isinstance(value, dict):
+        return {name: rounded(each) for name, each in value.items()}
+    return round(value, 4) if isinstance(value, float) else value
+
+
+WORDS = [
+    *["Storm", "storm", "STORM", "rain", "Rain,", "vote", "Vote!", "won?", "a", "the", "The", "it's", "half-time"],
+    *["Zürich", "ÆRØ", "3.5", "snake_case", '"quoted', 'end"', "a|b", "x;y", "…", "#tag", "日本", "naïve", "U.S."],
+]
+CATEGORIES = ["news", "Sports", "Food And Drink", " padded ", ""]
+
+
+def write_two_parts(folder: Path) -> Path:
+    """A small MIND folder with train/ and dev/, drawn at random with a fixed seed."""
+    draw = random.Random(2)
+    news = [f"{draw.choice('Nné')}{number}" for number in range(1, 161)]
+    lines = {id: _news_line(draw, id) for id in news}
+    regulars, newcomers = [f"U{number}" for number in range(1, 25)], [f"V{number}" for number in range(1, 9)]
+    parts = {
+        # the eleventh is a day without a single impression; the last day of the part trains
+        "train": (news[:140], regulars, [9, 10, 12, 13, 14, 15], 480),
+        "dev": (news[20:], regulars + newcomers, [16], 120),
+    }
+    for name, (shown, users, days, count) in parts.items():
+        (folder / name).mkdir(parents=True)
+        rows = [_impression_line(draw, id, users, days, shown) for id in range(1, count + 1)]
+        rows += draw.sample(rows, 10)  # exact duplicates
+        draw.shuffle(rows)
+        _write(folder / name / "news.tsv", [lines[id] for id in shown])
+        _write(folder / name / "behaviors.tsv", rows)
+    return folder
+
+
+def _news_line(draw: random.Random, id: str) -> str:
+    title = " ".join(draw.choices(WORDS, k=draw.choice([0, 3, 6, 9, 18])))
+    more = random.Random(id)
+    abstract = " ".join(more.choices([*WORDS, "Sunny", "harbour", "tariff"], k=more.choice([0, 2, 4, 12])))
+    labels = draw.choice(CATEGORIES), draw.choice(CATEGORIES)
+    return "\t".join([id, *labels, title, abstract, "", _entities(more, late=int(id[1:]) > 140), "[]"])
+
+
+def _entities(draw: random.Random, *, late: bool) -> str:
+    """Up to four entities as MIND writes them, one of them perhaps twice; of late news some that no other has."""
+    chosen = [f"Q{draw.randrange(40, 44) if late else draw.randrange(12)}" for _ in range(draw.choice([0, 1, 2, 4]))]
+    empty = draw.choice(["", "[]", " "])
+    rows = [{"Label": 'a " b', "WikidataId": entity} for entity in chosen]
+    return json.dumps(rows) if chosen else empty
+
+
+def _impression_line(draw: random.Random, id: int, users: list[str], days: list[int], news: list[str]) -> str:
+    user = users[0] if draw.random() < 0.4 else draw.choice(users)  # the first one reads a lot
+    time = datetime(2019, 11, draw.choice(days)) + timedelta(hours=draw.randrange(24), seconds=draw.choice([0, 358]))
+    candidates = draw.choices(news, k=draw.randint(1, 14))
+    shown = " ".join(f"{each}-{int(draw.random() < 0.12)}" for each in candidates)
+    history = " ".join(draw.choices(news, k=draw.choice([0, 2, 5, 40])))
+    clock = (
+        f"{time.month}/{time.day}/{time.year} {time.hour % 12 or 12}:{time:%M:%S} {'PM' if time.hour > 11 else 'AM'}"
+    )
+    return "\t".join([str(id), user, clock, history, shown])
+
+
+def _write(file: Path, lines: list[str]) -> None:
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8", newline="\n")
