@@ -64,8 +64,8 @@ class Popularity:
 
     def _draw(self, shape: int | tuple[int, ...]) -> NDArray[np.int32]:
         """P(rank) = log(1 + 1 / (rank + 1)) / log(news + 1), ranks from 0."""
-        luck = self._rng.random(shape, dtype=np.float32)
-        return np.minimum(np.exp(luck * np.log(self._news + 1)) - 1, self._news - 1).astype(np.int32)
+        uniform = self._rng.random(shape, dtype=np.float32)
+        return np.minimum(np.exp(uniform * np.log(self._news + 1)) - 1, self._news - 1).astype(np.int32)
 
 
 def _chunks(order: NDArray[np.int64], sizes: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
@@ -90,8 +90,8 @@ def heavy_tail(users: int, mean: float, rng: Generator) -> NDArray[np.int64]:
         low, high = (power, high) if (chance * values).sum() > wanted else (low, power)
     bounds = np.cumsum([ONCE, *((1 - ONCE) * chance)])
     # one user in each of as many equal parts of the distribution: the mean is right for few users too
-    luck = rng.permutation((np.arange(users) + rng.random(users)) / users)
-    return 1 + np.minimum(np.searchsorted(bounds, luck, side="right"), MOST - 1)
+    uniform = rng.permutation((np.arange(users) + rng.random(users)) / users)
+    return 1 + np.minimum(np.searchsorted(bounds, uniform, side="right"), MOST - 1)
 
 
 def zipf(kinds: int, size: int, rng: Generator) -> NDArray[np.int64]:

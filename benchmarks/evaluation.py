@@ -18,7 +18,7 @@ from drpn.batches.tables import Tables
 from drpn.dataset.folder import Dataset, Impressions
 from drpn.evaluation.scoring import score_impressions
 from drpn.models.base import ClickModel, Encoded
-from drpn.models.encoded import encode_in_steps
+from drpn.models.encoded import encode_all
 from drpn.progress import Silent
 from drpn.recipes.settings import load_settings
 from measuring import Peak, available, choose, network, percentiles, rate, threads
@@ -52,7 +52,7 @@ def measure(
     peak = Peak(device)
 
     def encode() -> int:
-        encode_in_steps(model, tables.news)
+        encode_all(model, tables.news)
         return len(tables.news)
 
     def score(encoded: Encoded | None = None) -> int:
@@ -60,7 +60,7 @@ def measure(
         return len(impressions)
 
     news, _ = rate(encode, device, seconds=seconds, warm=1)
-    encoded = encode_in_steps(model, tables.news)
+    encoded = encode_all(model, tables.news)
     scored, _ = rate(lambda: score(encoded), device, seconds=seconds, warm=device.type == "cuda")
     latency = _latency(model, tables, impressions, encoded, seconds=seconds, calls=calls)
     del encoded

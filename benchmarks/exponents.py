@@ -23,14 +23,14 @@ from drpn.batches.samples import Clicks, Sampler
 from drpn.dataset.arrays import Strings
 from drpn.dataset.folder import Dataset, Impressions
 from drpn.evaluation.scoring import score_impressions
-from drpn.models.encoded import encode_in_steps
+from drpn.models.encoded import encode_all
 from drpn.progress import Silent
 from drpn.recipes.settings import load_settings
 from measuring import available, network, significant, slope, threads
 from prepare import measure, write_logs
 from reporting import OUT, Panel, leave, table
 from shape import ShapeSettings, kept_shape, write_shape
-from training import stepper
+from training import choose_stepper
 
 CPU = torch.device("cpu")
 BASE = ShapeSettings(news=16_000, vocabulary=8_000, users=8_000, impressions=4_000, validation=100, test=100)
@@ -83,7 +83,7 @@ def evaluation_sweeps(name: str) -> Iterator[Sweep]:
     model, tables = network(name, load_settings(model=name).model, dataset, CPU)
     model.eval()
     with torch.no_grad():
-        encoded = encode_in_steps(model, tables.news)
+        encoded = encode_all(model, tables.news)
 
     def scoring(**sizes: int) -> Run:
         part = shown(dataset, **({"impressions": 500, "users": 500, "candidates": 37} | sizes))
@@ -91,7 +91,7 @@ def evaluation_sweeps(name: str) -> Iterator[Sweep]:
 
     @torch.no_grad()
     def encode(news: int) -> None:
-        encode_in_steps(model, tables.news[:news])
+        encode_all(model, tables.news[:news])
 
     cost = f"{name}, scoring"
     yield Sweep(cost, "impressions", doubled(250), lambda value: scoring(impressions=value, users=value))
@@ -109,7 +109,7 @@ def training_sweeps(name: str, scratch: Path) -> Iterator[Sweep]:
         settings = load_settings(None, [f"training.batch={BATCH}"], model=name)
         model, tables = network(name, settings.model, dataset, CPU)
         clicks = Clicks.of(dataset.impressions("train"), CPU)
-        steps = stepper(model, tables, Sampler(clicks, tables, BATCH, 4, 0), settings.training)
+        steps = choose_stepper(model, tables, Sampler(clicks, tables, BATCH, 4, 0), settings.training)
         return lambda: timed(lambda: next(steps))
 
     cost = f"{name}, a step of {BATCH}"

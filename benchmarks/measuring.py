@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from drpn.batches.tables import Tables
-from drpn.bundle.files import shape_of
+from drpn.bundle.files import data_shape
 from drpn.dataset.folder import Dataset
 from drpn.models.base import ClickModel
 from drpn.models.catalogue import CATALOGUE
@@ -130,7 +130,7 @@ def threads(count: int | None) -> Iterator[None]:
 def network(name: str, settings: Any, dataset: Dataset, device: torch.device) -> tuple[ClickModel, Tables]:
     """An untrained model and the tables it looks things up in."""
     torch.manual_seed(0)
-    model = CATALOGUE[name].model(settings, shape_of(dataset)).to(device)
+    model = CATALOGUE[name].model(settings, data_shape(dataset)).to(device)
     return model, Tables.of(dataset, device, reads=model.reads, needs=model.needs)
 
 

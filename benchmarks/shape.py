@@ -24,9 +24,9 @@ from draws import Popularity, Ragged, around, heavy_tail, zipf
 from drpn.dataset.arrays import ArrayReader, ArrayWriter, Strings, sha256
 from drpn.dataset.folder import FORMAT, MANIFEST, SPLITS, Dataset, Impressions
 from drpn.dataset.vocabulary import UNKNOWN
-from drpn.output import new_folder
+from drpn.output import atomic_folder
 from drpn.prepare.settings import DataSettings
-from drpn.versioned import write_sealed
+from drpn.versioned import write_versioned
 from provenance import ROOT
 
 CATEGORIES, SUBCATEGORIES = 18, 270
@@ -287,7 +287,7 @@ def co_clicked(clicked: NDArray[np.int32], news: int, keep: int) -> tuple[NDArra
 
 def write_shape(folder: Path, settings: ShapeSettings, *, replace: bool = False) -> Dataset:
     """Write the dataset folder, whole or not at all; same settings, same bytes."""
-    with new_folder(folder, replace=replace) as scratch:
+    with atomic_folder(folder, replace=replace) as scratch:
         writer = ArrayWriter(scratch)
         statistics = Shape(settings, writer, np.random.default_rng(settings.seed)).write()
         data = DataSettings(
@@ -308,7 +308,7 @@ def write_shape(folder: Path, settings: ShapeSettings, *, replace: bool = False)
             "sources": [],
             "files": writer.checksums(),
         }
-        write_sealed(scratch / MANIFEST, manifest)
+        write_versioned(scratch / MANIFEST, manifest)
     return Dataset.open(folder, verify=False)
 
 

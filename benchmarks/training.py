@@ -22,8 +22,8 @@ from drpn.dataset.folder import Dataset
 from drpn.models.base import ClickModel
 from drpn.recipes.settings import Settings, load_settings
 from drpn.training import steps
-from drpn.training.memory import memory_kept
-from drpn.training.optimiser import optimiser_of
+from drpn.training.memory import keep_freed_memory
+from drpn.training.optimiser import build_optimiser
 from drpn.training.settings import TrainingSettings
 from measuring import Peak, available, choose, network, rate, significant, synchronise, threads
 from reporting import OUT, Panel, leave, table
@@ -33,9 +33,9 @@ BATCHES = {"cpu": [32, 128], "cuda": [128, 512, 2_048, 8_192]}
 WARM = {"cpu": 1, "cuda": 10}
 
 
-def stepper(model: ClickModel, tables: Tables, sampler: Sampler, settings: TrainingSettings) -> Iterator[int]:
+def choose_stepper(model: ClickModel, tables: Tables, sampler: Sampler, settings: TrainingSettings) -> Iterator[int]:
     """Takes one step of training, as the loop does, whenever it is asked for the next; gives its samples."""
-    step = steps.stepper(model, tables, optimiser_of(model, settings), settings)
+    step = steps.choose_stepper(model, tables, build_optimiser(model, settings), settings)
     model.train()
     for epoch in itertools.count():
         plan = sampler.plan(epoch)
@@ -54,7 +54,9 @@ def measure(
     try:
         model, tables = network(name, settings.model, dataset, device)
         clicks = Clicks.of(dataset.impressions("train"), device)
-        taken = stepper(model, tables, Sampler(clicks, tables, batch, training.negatives, training.seed), training)
+        taken = choose_stepper(
+            model, tables, Sampler(clicks, tables, batch, training.negatives, training.seed), training
+        )
         start = time.perf_counter()
         for _ in range(warm):
             next(taken)
@@ -90,7 +92,7 @@ def main() -> None:
     device = choose(given.device)
     dataset = Dataset.open(given.data) if given.data else kept_shape(ShapeSettings().scaled(given.scale))
     rows = []
-    with threads(given.threads), memory_kept() if device.type == "cpu" else nullcontext():
+    with threads(given.threads), keep_freed_memory() if device.type == "cpu" else nullcontext():
         for name in available(given.models):
             settings = load_settings(None, given.sets, model=name)
             for batch in given.batches or BATCHES[device.type]:

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from drpn.batches.tables import Tables
-from drpn.bundle.files import inference_device
+from drpn.bundle.files import pick_device
 from drpn.dataset.folder import Dataset
 from drpn.evaluation.metrics import measure
 from drpn.evaluation.scoring import score_impressions
@@ -54,8 +54,8 @@ def one_run(data: Path, model: str, seed: int, sets: list[str], split: str) -> t
         seconds = time.perf_counter() - start
         bundle, dataset = run.bundle(), Dataset.open(data, verify=False)
         curve = [json.loads(line) for line in (run.path / "curve.jsonl").read_text().splitlines()]
-        tables, impressions = Tables.of(dataset, inference_device()), dataset.impressions(split)
-        network = bundle.model.to(inference_device())
+        tables, impressions = Tables.of(dataset, pick_device()), dataset.impressions(split)
+        network = bundle.model.to(pick_device())
         scores = score_impressions(network, tables, impressions, Silent())
         metrics = measure(scores, impressions.clicked, impressions.offsets)
         gammas = {name: round(value.item(), 4) for name, value in network.named_parameters() if name.endswith("gamma")}

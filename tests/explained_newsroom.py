@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from drpn.batches.tables import Tables
-from drpn.bundle.files import shape_of
+from drpn.bundle.files import data_shape
 from drpn.dataset.folder import Dataset
 from drpn.logs.simulate import SimulationSettings, simulate
 from drpn.models.catalogue import CATALOGUE
@@ -35,7 +35,7 @@ def tables(newsroom: Dataset) -> Tables:
 @pytest.fixture(scope="session")
 def build(newsroom: Dataset) -> Build:
     """A model of the catalogue in float64, every weight drawn by its name."""
-    shape = shape_of(newsroom)
+    shape = data_shape(newsroom)
 
     def built(name: str) -> Drpn:
         settings = replace(CATALOGUE[name].settings, size=8, heads=2, hidden=8, graph_heads=2)

@@ -60,7 +60,7 @@ def test_adding_a_model_quotes_nothing_unchecked_and_names_what_exists() -> None
     source = "".join(path.read_text() for path in layers)
     rules = text[text.index("## 4.") : text.index("## 5.")]
     blocks = {name for how in re.findall(r"\| ([^|]+) \|$", rules, re.MULTILINE) for name in _names(how)}
-    assert {"rows", "in_place", "at_positions", "masked_softmax", "or_else"} <= blocks
+    assert {"rows", "in_place", "at_positions", "masked_softmax", "where_present"} <= blocks
     for name in blocks:
         assert re.search(rf"^(def|class) {name}\b", source, re.MULTILINE), name
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from drpn.errors import OutputError
-from drpn.output import new_folder
+from drpn.output import atomic_folder
 
 
 def fill(target: Path, text: str, *, replace: bool = False, fail: Exception | None = None) -> None:
-    with new_folder(target, replace=replace) as folder:
+    with atomic_folder(target, replace=replace) as folder:
         (folder / "a.txt").write_text(text)
         if fail:
             raise fail

@@ -15,13 +15,13 @@ from safetensors import SafetensorError
 from drpn.errors import OutputError
 
 MARK = ".drpn"
-"""In every folder that `new_folder` made; no other folder is ever replaced."""
+"""In every folder that `atomic_folder` made; no other folder is ever replaced."""
 _ONE_AT_A_TIME = threading.Lock()
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 @contextmanager
-def new_folder(target: Path, *, replace: bool = False) -> Iterator[Path]:
+def atomic_folder(target: Path, *, replace: bool = False) -> Iterator[Path]:
     """A scratch folder beside `target` that takes its name when the block ends well, and vanishes when it does not."""
     target = Path(os.path.abspath(target))  # noqa: PTH100 (resolve() would follow a link that `target` may be)
     if target.exists() and not _is_empty_folder(target):
@@ -29,11 +29,11 @@ def new_folder(target: Path, *, replace: bool = False) -> Iterator[Path]:
             raise OutputError(f"{target} exists; choose another folder or pass --force to replace it")
         if not (target / MARK).exists():
             raise OutputError(f"{target} was not made by drpn and will not be replaced; choose another folder")
-    with writing_to(target):
+    with explain_write_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent))
     try:
-        with writing_to(target):
+        with explain_write_errors(target):
             (scratch / MARK).touch()
             yield scratch
             scratch.chmod(0o777 & ~_umask())  # mkdtemp makes it private
@@ -43,11 +43,11 @@ def new_folder(target: Path, *, replace: bool = False) -> Iterator[Path]:
 
 
 @contextmanager
-def whole_file(target: Path) -> Iterator[Path]:
+def atomic_file(target: Path) -> Iterator[Path]:
     """A scratch file beside `target` that takes its name when the block ends well."""
     scratch = target.with_name(f".{target.name}.partial")
     try:
-        with writing_to(target):
+        with explain_write_errors(target):
             yield scratch
             scratch.chmod(0o666 & ~_umask())  # safetensors makes its files private
             scratch.replace(target)
@@ -56,9 +56,9 @@ def whole_file(target: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
+def lock_folder(folder: Path) -> Iterator[None]:
     """Refuse a folder in which another process is at work; it is made if it is not there."""
-    with writing_to(folder):
+    with explain_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         stream = (folder / ".lock").open("w")
     with stream:
@@ -73,7 +73,7 @@ def alone_in(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def writing_to(target: Path) -> Iterator[None]:
+def explain_write_errors(target: Path) -> Iterator[None]:
     """Tell in one line why `target` could not be written."""
     try:
         yield

@@ -78,7 +78,7 @@ class Terminal:
         self._console.print(text, highlight=False)
 
 
-def for_this_terminal() -> Progress:
+def for_terminal() -> Progress:
     """Bars where standard error is a terminal, lines elsewhere."""
     console = Console(stderr=True)
     return Terminal(console) if console.is_terminal else Lines()

@@ -8,13 +8,13 @@ from typing import Any
 from drpn.errors import DrpnError
 
 
-def write_sealed(file: Path, document: dict[str, Any]) -> None:
+def write_versioned(file: Path, document: dict[str, Any]) -> None:
     """Write the document with a checksum of itself."""
     sealed = document | {"checksum": _checksum(document)}
     file.write_text(json.dumps(sealed, indent=1) + "\n", encoding="utf-8")
 
 
-def read_sealed(file: Path, *, version: int, of: str, error: type[DrpnError], remedy: str) -> dict[str, Any]:
+def read_versioned(file: Path, *, version: int, of: str, error: type[DrpnError], remedy: str) -> dict[str, Any]:
     """The manifest `of` something, in this format and unchanged; else an `error` that tells the `remedy`."""
     try:
         document = json.loads(file.read_text(encoding="utf-8"))

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from drpn.batches.batch import Batch, NewsRows, distinct
-from drpn.batches.ranking import pages_of_users, ranking_batches
+from drpn.batches.ranking import ranking_batches, user_pages
 from drpn.batches.samples import Clicks, Sampler
 from drpn.batches.tables import Tables
 from drpn.dataset.arrays import Strings
@@ -284,7 +284,7 @@ def test_pages_of_users_hold_every_candidate_once_whenever_they_are_read(users: 
     log = random_log()
     log = replace(log, users=np.random.default_rng(1).integers(1, 9, len(log.users)).astype(np.int32))
     found: Counter[int] = Counter()
-    for some, pages in list(pages_of_users(log, CPU, users=users, candidates=budget)):  # all first, then read
+    for some, pages in list(user_pages(log, CPU, users=users, candidates=budget)):  # all first, then read
         assert len(some) <= users
         for readers, candidates, places in pages:
             assert candidates.numel() <= budget or len(readers) == 1

@@ -7,14 +7,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from drpn.batches.batch import Batch, NewsRows, count_distinct, distinct
+from drpn.batches.batch import Batch, NewsRows, count_distinct_stories, distinct
 from drpn.batches.ranking import ranking_batches
 from drpn.batches.samples import Clicks
 from drpn.batches.tables import NEEDS, Tables
 from drpn.dataset.folder import Dataset
 from drpn.logs.simulate import SimulationSettings, simulate
 from drpn.models.base import DataShape
-from drpn.models.encoded import encode_in_steps
+from drpn.models.encoded import encode_all
 from drpn.prepare.settings import DataSettings
 from drpn.recipes.prepare import prepare
 from reads_everything import Everything, stirred
@@ -71,7 +71,7 @@ def test_a_stretch_of_news_keeps_its_places_among_all(news: NewsRows) -> None:
 
 @pytest.mark.parametrize("spare", [None, 0, 5])
 def test_neighbours_of_candidates_come_along(news: NewsRows, batch: Batch, spare: int | None) -> None:
-    needed = int(count_distinct(batch, news=NEWS, reach=news.places))
+    needed = int(count_distinct_stories(batch, news=NEWS, reach=news.places))
     capacity = None if spare is None else needed + spare
     rows, local = distinct(batch, news=NEWS, capacity=capacity, reach=news.places)
     candidates = set(batch.candidates.flatten().tolist())
@@ -80,7 +80,7 @@ def test_neighbours_of_candidates_come_along(news: NewsRows, batch: Batch, spare
     assert rows[:needed].tolist() == sorted({0} | candidates | near | held)
     assert not rows[needed:].any()
     assert near - candidates - held  # something would have been missing
-    assert int(count_distinct(batch, news=NEWS)) < needed
+    assert int(count_distinct_stories(batch, news=NEWS)) < needed
     some = news[rows]
     # where a candidate's neighbours stand, there they are
     places = some.places[local.candidates]
@@ -92,10 +92,10 @@ def test_neighbours_of_candidates_come_along(news: NewsRows, batch: Batch, spare
 def test_a_batch_scores_as_with_all_news(news: NewsRows, batch: Batch, spare: int | None) -> None:
     model = everything()
     expected = model.score(model.encode_news(news), batch)
-    capacity = None if spare is None else int(count_distinct(batch, news=NEWS, reach=news.places)) + spare
+    capacity = None if spare is None else int(count_distinct_stories(batch, news=NEWS, reach=news.places)) + spare
     rows, local = distinct(batch, news=NEWS, capacity=capacity, reach=news.places)
     torch.testing.assert_close(model.score(model.encode_news(news[rows]), local), expected)
-    torch.testing.assert_close(model.score(encode_in_steps(model, news, step=7), batch), expected)
+    torch.testing.assert_close(model.score(encode_all(model, news, step=7), batch), expected)
     without, pointing = distinct(batch, news=NEWS)
     assert (model.score(model.encode_news(news[without]), pointing) - expected).abs().max() > 0.1
 

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file
 
 from drpn.batches.tables import Tables
-from drpn.bundle.files import Bundle, shape_of, write_bundle
+from drpn.bundle.files import Bundle, data_shape, write_bundle
 from drpn.bundle.recommender import NewTitle, Recommender
 from drpn.dataset.arrays import ArrayReader
 from drpn.dataset.folder import Dataset
@@ -42,7 +42,7 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("drpn.bundle.recommender.inference_device", lambda: CPU)
+    monkeypatch.setattr("drpn.bundle.recommender.pick_device", lambda: CPU)
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,7 @@ def untrained(name: str, dataset: Dataset) -> tuple[ClickModel, Any]:
     known = {field.name for field in dataclasses.fields(defaults)}
     settings = dataclasses.replace(defaults, **{key: value for key, value in SMALL.items() if key in known})
     torch.manual_seed(3)
-    model = CATALOGUE[name].model(settings, shape_of(dataset))
+    model = CATALOGUE[name].model(settings, data_shape(dataset))
     with torch.no_grad():
         for parameter in model.parameters():  # none is zero any more, learned vectors for nothing included
             parameter.add_(0.1 * torch.randn_like(parameter))

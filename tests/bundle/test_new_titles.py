@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from drpn.bundle.files import Bundle, shape_of, write_bundle
+from drpn.bundle.files import Bundle, data_shape, write_bundle
 from drpn.bundle.recommender import NewTitle, Recommender, new_titles
 from drpn.dataset.folder import Dataset
 from drpn.errors import SettingsError
@@ -27,7 +27,7 @@ STORIES = [
 
 @pytest.fixture(autouse=True)
 def on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("drpn.bundle.recommender.inference_device", lambda: torch.device("cpu"))
+    monkeypatch.setattr("drpn.bundle.recommender.pick_device", lambda: torch.device("cpu"))
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def recommender(dataset: Dataset, folder: Path) -> Recommender:
     settings = DrpnSettings(size=12, heads=2, hidden=8)
-    model = Drpn(settings, shape_of(dataset))
+    model = Drpn(settings, data_shape(dataset))
     write_bundle(folder, model, name="drpn", settings=settings, dataset=dataset, facts={})
     return Recommender(Bundle.open(folder))
 

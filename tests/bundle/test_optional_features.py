@@ -11,7 +11,7 @@ import torch
 
 from drpn.batches.samples import Clicks, Sampler
 from drpn.batches.tables import NEEDS, Tables
-from drpn.bundle.files import Bundle, shape_of, write_bundle
+from drpn.bundle.files import Bundle, data_shape, write_bundle
 from drpn.bundle.recommender import NewTitle, Recommender
 from drpn.dataset.folder import Dataset
 from drpn.errors import FolderError, RunError
@@ -19,13 +19,13 @@ from drpn.evaluation.scoring import score_impressions
 from drpn.models.catalogue import CATALOGUE
 from drpn.prepare.settings import DataSettings
 from drpn.progress import Silent
-from drpn.recipes.needs import REMEDIES, lacking, needs_of
+from drpn.recipes.needs import REMEDIES, missing_requirements, requirements_of
 from drpn.recipes.prepare import prepare
 from drpn.recipes.train import train
 from drpn.training.loss import click_loss
 from drpn.training.settings import TrainingSettings
 from drpn.training.steps import Samples, Stepper
-from drpn.versioned import read_sealed, write_sealed
+from drpn.versioned import read_versioned, write_versioned
 from reads_everything import NAME, Everything, EverythingSettings, enter, stirred
 from writing import MindLine, write_mind
 
@@ -36,7 +36,7 @@ TRAINING = TrainingSettings(epochs=1, batch=4, device="cpu")
 
 @pytest.fixture(autouse=True)
 def in_the_catalogue(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("drpn.bundle.recommender.inference_device", lambda: CPU)
+    monkeypatch.setattr("drpn.bundle.recommender.pick_device", lambda: CPU)
     enter(monkeypatch)
 
 
@@ -81,13 +81,13 @@ def scores(model: Any, known: Dataset, impressions: Dataset) -> list[float]:
 
 @pytest.fixture
 def bundle(dataset: Dataset, tmp_path: Path) -> Bundle:
-    model = stirred(shape_of(dataset))
+    model = stirred(data_shape(dataset))
     write_bundle(tmp_path / "bundle", model, name=NAME, settings=model.settings, dataset=dataset, facts={})
     return Bundle.open(tmp_path / "bundle")
 
 
 def test_a_bundle_gives_back_the_same_scores(bundle: Bundle, dataset: Dataset) -> None:
-    model = stirred(shape_of(dataset))
+    model = stirred(data_shape(dataset))
     found = scores(bundle.model, bundle.data, dataset)
     assert found == scores(model, dataset, dataset)
     assert len(set(found)) > len(found) // 2
@@ -109,9 +109,9 @@ def test_a_bundle_knows_whom_training_knew(bundle: Bundle, dataset: Dataset) -> 
 
 
 def test_a_bundle_from_before_takes_every_user_as_known(bundle: Bundle, dataset: Dataset) -> None:
-    manifest = read_sealed(bundle.path / "manifest.json", version=1, of="", error=RunError, remedy="")
+    manifest = read_versioned(bundle.path / "manifest.json", version=1, of="", error=RunError, remedy="")
     del manifest["files"]["users/trained.npy"], manifest["entity_vector_size"]
-    write_sealed(bundle.path / "manifest.json", manifest)
+    write_versioned(bundle.path / "manifest.json", manifest)
     with pytest.raises(RunError):  # this model's vectors were of another size
         Bundle.open(bundle.path)
     data = Dataset(bundle.path, {}, dataclasses.replace(bundle.data.arrays, checksums=manifest["files"]))
@@ -121,7 +121,7 @@ def test_a_bundle_from_before_takes_every_user_as_known(bundle: Bundle, dataset:
 def test_a_bundle_holds_what_its_model_needs(bundle: Bundle, dataset: Dataset, tmp_path: Path) -> None:
     names = {name for name in NEEDS.values() if name in bundle.data.arrays}
     assert names == set(NEEDS.values())
-    modest = Everything(EverythingSettings(needs="abstracts"), shape_of(dataset))
+    modest = Everything(EverythingSettings(needs="abstracts"), data_shape(dataset))
     write_bundle(tmp_path / "modest", modest, name="drpn", settings=modest.settings, dataset=dataset, facts={})
     files = {path.relative_to(tmp_path / "modest").as_posix() for path in (tmp_path / "modest").rglob("*.npy")}
     assert "news/abstract_words.npy" in files
@@ -150,7 +150,7 @@ def test_training_reads_all_of_it(dataset: Dataset, tmp_path: Path) -> None:
     model = run.bundle().model
     assert isinstance(model, Everything)
     torch.manual_seed(TRAINING.seed)
-    before = Everything(EverythingSettings(), shape_of(dataset))
+    before = Everything(EverythingSettings(), data_shape(dataset))
     moved = (model.users.ids.table.weight != before.users.ids.table.weight).any(1)
     neighbours = np.asarray(dataset.arrays.array("users/neighbours"))[dataset.trained_users]
     assert set(moved.nonzero().flatten().tolist()) == (set(range(1, 9)) | set(neighbours.flatten().tolist())) - {0}
@@ -159,7 +159,7 @@ def test_training_reads_all_of_it(dataset: Dataset, tmp_path: Path) -> None:
 
 def test_a_step_finds_the_neighbours_of_candidates(dataset: Dataset) -> None:
     tables = Tables.of(dataset, CPU, needs=tuple(NEEDS))
-    model, clicks = stirred(shape_of(dataset)), Clicks.of(dataset.impressions("train"), CPU)
+    model, clicks = stirred(data_shape(dataset)), Clicks.of(dataset.impressions("train"), CPU)
     step = Stepper(model, tables, torch.optim.SGD(model.parameters(), lr=0.0), TRAINING)
     plan = Sampler(clicks, tables, batch_size=1, negatives=2, seed=0).plan(0)
     for users, candidates in plan.batches(1):
@@ -212,5 +212,5 @@ def test_the_command_that_the_line_names_helps(logs: Path, drpn, tmp_path: Path)
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_what_the_models_of_the_catalogue_need_is_known(name: str, dataset: Dataset) -> None:
     settings = CATALOGUE[name].settings
-    assert set(needs_of(name, settings)) <= set(NEEDS) == set(REMEDIES)
-    assert lacking(name, settings, dataset) is None
+    assert set(requirements_of(name, settings)) <= set(NEEDS) == set(REMEDIES)
+    assert missing_requirements(name, settings, dataset) is None

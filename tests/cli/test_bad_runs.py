@@ -10,7 +10,7 @@ import pytest
 from drpn.bundle.files import Bundle
 from drpn.errors import RunError
 from drpn.recipes.runs import Run
-from drpn.versioned import write_sealed
+from drpn.versioned import write_versioned
 from writing import MindLine, edit, write_mind
 
 SMALL = ["model.size=8", "model.heads=2", "model.hidden=4", "training.epochs=1", "training.device=cpu"]
@@ -169,7 +169,7 @@ def rewrite(folder: Path, **changes: object) -> None:
     manifest = folder / "manifest.json"
     document = json.loads(manifest.read_text())
     del document["checksum"]
-    write_sealed(manifest, document | changes)
+    write_versioned(manifest, document | changes)
 
 
 def test_a_bundle_of_a_newer_format(run: Path) -> None:

@@ -23,7 +23,7 @@ from drpn.experiments.compare import Compared, compare
 from drpn.experiments.results import ARRAYS, RESULT
 from drpn.models.baselines.nrms import Nrms
 from drpn.models.catalogue import CATALOGUE, Entry
-from drpn.output import alone_in
+from drpn.output import lock_folder
 from drpn.prepare.settings import DataSettings
 from drpn.recipes.prepare import prepare
 from drpn.recipes.settings import load_settings_of
@@ -136,11 +136,11 @@ def test_a_stopped_run_is_taken_up(
     """Ctrl-C in the second pass of the second run: the first is finished, the second goes on from its checkpoint."""
     step, steps = Stepper.__call__, []
 
-    def counted(stepper: Stepper, *arguments: Any) -> Tensor:
+    def counted(choose_stepper: Stepper, *arguments: Any) -> Tensor:
         steps.append(0)
         if len(steps) == stop_at:
             signal.raise_signal(signal.SIGINT)
-        return step(stepper, *arguments)
+        return step(choose_stepper, *arguments)
 
     monkeypatch.setattr(Stepper, "__call__", counted)
     stop_at = 0
@@ -237,9 +237,9 @@ def test_a_run_that_was_begun_with_other_settings_is_refused(
 ) -> None:
     step = Stepper.__call__
 
-    def stopped(stepper: Stepper, *arguments: Any) -> Tensor:
+    def stopped(choose_stepper: Stepper, *arguments: Any) -> Tensor:
         signal.raise_signal(signal.SIGINT)
-        return step(stepper, *arguments)
+        return step(choose_stepper, *arguments)
 
     with monkeypatch.context() as patch:
         patch.setattr(Stepper, "__call__", stopped)
@@ -275,12 +275,12 @@ def test_weights_are_kept_when_asked_for(small: Small, tmp_path: Path) -> None:
 def test_a_run_that_fails_does_not_take_the_others_with_it(
     small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    carry_out = jobs.carry_out
+    run_task = jobs.run_task
 
     def failing(task: Any, progress: Any) -> None:
         if task.model == "drpn":
             raise TrainingError("the loss is nan in pass 1 by step 3; lower training.rate, which is 5.0")
-        carry_out(task, progress)
+        run_task(task, progress)
 
     monkeypatch.setattr(jobs, "carry_out", failing)
     with pytest.raises(TrainingError) as failure:
@@ -358,6 +358,6 @@ def test_a_folder_with_nothing_to_test_on(tmp_path: Path) -> None:
 
 
 def test_two_comparisons_do_not_share_a_folder(small: Small, tmp_path: Path) -> None:
-    with alone_in(tmp_path), pytest.raises(OutputError, match="another process is at work in "):
+    with lock_folder(tmp_path), pytest.raises(OutputError, match="another process is at work in "):
         small(tmp_path, models=["nrms"], seeds=1)
     assert not (tmp_path / "runs").exists()

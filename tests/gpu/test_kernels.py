@@ -8,21 +8,21 @@ import pytest
 import torch
 from torch import Tensor
 
-from drpn.batches.batch import Batch, NewsRows, count_distinct, distinct
+from drpn.batches.batch import Batch, NewsRows, count_distinct_stories, distinct
 from drpn.batches.samples import Plan
 from drpn.batches.tables import Tables
 from drpn.layers.attention import plain_self_attention, self_attention
 from drpn.layers.denoising import similarities
-from drpn.layers.gather import Placed, gather, plain_segment_sum, rows, segment_sum, weighted_rows
+from drpn.layers.gather import TableRows, gather, plain_segment_sum, rows, segment_sum, weighted_rows
 from drpn.models.aggregators import DenoisingAggregator
 from drpn.models.base import DataShape
 from drpn.models.catalogue import CATALOGUE
 from drpn.models.drpn import DrpnSettings
 from drpn.progress import Silent
 from drpn.recipes.train import train
-from drpn.training.optimiser import optimiser_of
+from drpn.training.optimiser import build_optimiser
 from drpn.training.settings import TrainingSettings
-from drpn.training.steps import HostStepper, RecordedStepper, Stepper
+from drpn.training.steps import CapturedStepper, HostStepper, Stepper
 from shape import ShapeSettings, kept_shape
 
 pytestmark = [
@@ -113,7 +113,7 @@ def test_short_attention_in_a_table(length: int, heads: int, size: int, dtype: s
     real = (positions != 0).unsqueeze(-1)
     up = torch.randn(*positions.shape, heads * size, device="cuda").to(kind) * real
     one, other = table.clone().requires_grad_(), table.double().requires_grad_()
-    found = self_attention(Placed(one, positions), positions != 0, heads, heads * size)
+    found = self_attention(TableRows(one, positions), positions != 0, heads, heads * size)
     found.backward(up)
     expected = plain_self_attention(rows(other, positions)[..., : 3 * heads * size], positions != 0, heads)
     expected.backward(up.double())
@@ -133,7 +133,7 @@ def test_weighted_rows(length: int, size: int, dtype: str) -> None:
         torch.manual_seed(1)
         table = torch.randn(90, size + 3, device="cuda").to(kind).to(wide).requires_grad_()
         weight = weights.clone().to(torch.promote_types(wide, torch.float32)).requires_grad_()
-        placed = Placed(table[:, :size], positions)
+        placed = TableRows(table[:, :size], positions)
         found = weighted_rows(placed, weight) if wide == kind else torch.einsum("bs,bsd->bd", weight, placed.rows())
         found.backward(up.to(found.dtype))
         results.append((found, table.grad, weight.grad * (positions != 0)))
@@ -160,7 +160,7 @@ def test_denoising(own: int, other: int, size: int, dtype: str, opposite: bool) 
         aggregator = DenoisingAggregator(size, opposite=opposite).cuda().to(torch.promote_types(wide, torch.float32))
         aggregator.load_state_dict(plain.state_dict())
         leaves = [table.clone().to(wide).requires_grad_() for table in tables]
-        placed = [Placed(leaf, at) for leaf, at in zip(leaves, (positions, positions, others), strict=True)]
+        placed = [TableRows(leaf, at) for leaf, at in zip(leaves, (positions, positions, others), strict=True)]
         news, brought, opposed = placed if wide == kind else [one.rows() for one in placed]
         found = aggregator(news, brought, positions != 0, opposed if opposite else None, others != 0)
         (found.vector * up).sum().backward()
@@ -236,7 +236,7 @@ def test_in_bf16_denoising_is_read_in_the_tables(clicked: int, skipped: int, mon
     """At the paper's lengths, too: the vectors of news are in float32 then, their projections are not."""
     model, news, calls = build("drpn").cuda(), some_news(), []
 
-    def counted(own: Placed, *rest: Any) -> Any:
+    def counted(own: TableRows, *rest: Any) -> Any:
         calls.append(own.positions.shape[1])
         return similarities(own, *rest)
 
@@ -250,7 +250,7 @@ def test_in_bf16_denoising_is_read_in_the_tables(clicked: int, skipped: int, mon
 
 def test_a_fixed_capacity_changes_no_score() -> None:
     model, news, batch = build("drpn").cuda(), some_news(), some_batch()
-    needed = int(count_distinct(batch, news=NEWS))
+    needed = int(count_distinct_stories(batch, news=NEWS))
     scores = []
     with torch.no_grad():
         for capacity in (None, needed, needed + 40):
@@ -275,7 +275,7 @@ def losses_of(
         cpu = torch.device("cpu")
         users, candidates = users.cpu(), candidates.cpu()
         tables = Tables(tables.news.to(cpu), tables.clicked.cpu(), tables.skipped.cpu())
-    step = kind(model, tables, optimiser_of(model, settings), settings)
+    step = kind(model, tables, build_optimiser(model, settings), settings)
     losses = []
     for plan in map(Plan, users, candidates):
         step.prepare(plan)
@@ -288,7 +288,7 @@ def losses_of(
 def test_a_recorded_step_does_what_a_plain_one_does(name: str, compiled: bool) -> None:
     settings = TrainingSettings(batch=16, precision="fp32", rate=1e-3, compile=compiled)
     expected = losses_of(Stepper, name, settings)
-    found = losses_of(RecordedStepper, name, settings)
+    found = losses_of(CapturedStepper, name, settings)
     assert expected[-1] != expected[0]
     assert found == pytest.approx(expected, rel=2e-3)
 
@@ -298,12 +298,12 @@ def test_a_smaller_last_batch_and_both_optimisers_are_recorded_too(optimiser: st
     settings = TrainingSettings(batch=24, precision="fp32", rate=1e-3, compile=False, optimiser=optimiser)
     expected = losses_of(Stepper, "nrms", settings)
     assert len(expected) == 2 * 6  # five of 24, one of 8
-    assert losses_of(RecordedStepper, "nrms", settings) == pytest.approx(expected, rel=2e-3)
+    assert losses_of(CapturedStepper, "nrms", settings) == pytest.approx(expected, rel=2e-3)
 
 
 def test_data_in_the_hosts_memory_give_the_same_losses() -> None:
     settings = TrainingSettings(batch=24, precision="fp32", rate=1e-3, compile=False)
-    expected = losses_of(RecordedStepper, "drpn", settings)
+    expected = losses_of(CapturedStepper, "drpn", settings)
     assert losses_of(HostStepper, "drpn", settings, host=True) == pytest.approx(expected, rel=2e-3)
     assert losses_of(Stepper, "drpn", settings, host=True) == pytest.approx(expected, rel=2e-3)
 
@@ -338,7 +338,7 @@ def test_a_recorded_step_drops_more_samples_from_step_to_step(compiled: bool) ->
         batch=16, precision="fp32", rate=1e-3, compile=compiled, loss="tce", tce_rate=0.5, tce_steps=8
     )
     expected = losses_of(Stepper, "nrms", settings)
-    found = losses_of(RecordedStepper, "nrms", settings)
+    found = losses_of(CapturedStepper, "nrms", settings)
     assert found == pytest.approx(expected, rel=2e-3)
     assert expected[-1] < losses_of(Stepper, "nrms", replace(settings, loss="softmax"))[-1]
 
@@ -347,7 +347,7 @@ def test_a_recorded_step_drops_more_samples_from_step_to_step(compiled: bool) ->
 def test_every_model_can_be_recorded(name: str) -> None:
     settings = TrainingSettings(batch=16, precision="fp32", rate=1e-3, compile=False)
     expected = losses_of(Stepper, name, settings)
-    assert losses_of(RecordedStepper, name, settings) == pytest.approx(expected, rel=5e-3)
+    assert losses_of(CapturedStepper, name, settings) == pytest.approx(expected, rel=5e-3)
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
@@ -358,7 +358,7 @@ def test_every_model_trains_in_bf16(name: str) -> None:
     model, batch = build(name, shape).cuda().train(), some_batch(users=64)
     settings = TrainingSettings(batch=16, rate=1e-3, compile=False)
     tables = Tables(some_news(), batch.clicked, batch.skipped, neighbours=batch.neighbours)
-    step = RecordedStepper(model, tables, optimiser_of(model, settings), settings)
+    step = CapturedStepper(model, tables, build_optimiser(model, settings), settings)
     plan = Plan(torch.arange(64, device="cuda").repeat(2), torch.randint(1, NEWS, (128, 5), device="cuda"))
     before = {key: value.clone() for key, value in model.named_buffers()}
     step.prepare(plan)

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from drpn.layers import news
-from drpn.layers.news import by_length, without_padding
+from drpn.layers.news import encode_by_length, trim_padding
 
 WORDS = torch.tensor([[1, 2, 3, 0, 0], [0, 0, 0, 0, 0], [4, 0, 0, 0, 0], [5, 6, 7, 8, 0], [0, 9, 0, 0, 0]])
 
@@ -20,7 +20,7 @@ def test_titles_come_back_in_their_order(at_once: int, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(news, "_AT_ONCE", at_once)
     expected = torch.stack([WORDS.sum(1), (WORDS != 0).sum(1)], dim=1).double()
-    assert torch.equal(by_length(encode, WORDS), expected)
+    assert torch.equal(encode_by_length(encode, WORDS), expected)
     assert all(len(words) <= at_once for words in seen)
     assert all(words.shape[1] == 1 or words[:, -1].any() for words in seen)
     counts = [int((words != 0).sum(1).max()) for words in seen]
@@ -28,6 +28,6 @@ def test_titles_come_back_in_their_order(at_once: int, monkeypatch: pytest.Monke
 
 
 def test_one_column_stays() -> None:
-    assert without_padding(WORDS).shape == (5, 4)
-    assert without_padding(WORDS[1:2]).shape == (1, 1)
-    assert by_length(lambda words: words.double(), WORDS[:0, :1]).shape == (0, 1)
+    assert trim_padding(WORDS).shape == (5, 4)
+    assert trim_padding(WORDS[1:2]).shape == (1, 1)
+    assert encode_by_length(lambda words: words.double(), WORDS[:0, :1]).shape == (0, 1)

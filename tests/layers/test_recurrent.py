@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from drpn.layers.attention import side_by_side
+from drpn.layers.attention import joint_linear
 from drpn.layers.recurrent import Gru
 
 SIZE, HIDDEN = 5, 4
@@ -43,7 +43,7 @@ def in_between(sequence: Tensor, width: int) -> tuple[Tensor, Tensor]:
 
 def states(layer: Gru, padded: list[tuple[Tensor, Tensor]], first: Tensor | None) -> Tensor:
     items, mask = (torch.stack(parts) for parts in zip(*padded, strict=True))
-    found: Tensor = layer(side_by_side(items, layer.weights()), mask, first)
+    found: Tensor = layer(joint_linear(items, layer.weights()), mask, first)
     return found
 
 
@@ -84,7 +84,7 @@ def test_where_nothing_is_the_state_is_the_first(width: int) -> None:
 
 def test_the_state_keeps_float32_where_items_are_shorter() -> None:
     layer = Gru(SIZE, HIDDEN)
-    projected = side_by_side(torch.randn(2, 3, SIZE), layer.weights()).bfloat16()
+    projected = joint_linear(torch.randn(2, 3, SIZE), layer.weights()).bfloat16()
     mask = torch.ones(2, 3, dtype=torch.bool)
     found = layer(projected, mask)
     assert found.dtype == torch.float32

@@ -37,8 +37,8 @@ def test_scores(layers: int) -> None:
 def test_the_deep_part_is_a_plain_network_over_all_fields() -> None:
     model, _ = case()
     news, batch, count = news_rows(), batch_of_all(), len(CANDIDATES)
-    fields = model.features.of_news(news)
-    users = model.features.of_users(fields.clicked, batch).flatten(1)
+    fields = model.features.news_features(news)
+    users = model.features.user_features(fields.clicked, batch).flatten(1)
     first = nn.Linear(2 * users.shape[1], 5).double()
     first.weight.data = torch.cat([model.deep.user.weight, model.deep.news.weight], dim=1).detach()
     first.bias.data = model.deep.user.bias.detach()

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from drpn.batches.batch import Batch, NewsRows
-from drpn.layers.attention import GatedAggregate, MultiHeadAttention, attend, masked_softmax, side_by_side
+from drpn.layers.attention import GatedAggregate, MultiHeadAttention, attend, joint_linear, masked_softmax
 from drpn.layers.news import TitleEncoder
 from drpn.models.aggregators import ContentAggregator, DenoisingAggregator, GraphNetwork, Similarity
 from drpn.models.base import DataShape
@@ -178,10 +178,10 @@ def test_denoising_aggregator(gamma: float, count: int, opposites: int | None) -
     else:
         nn.init.constant_(aggregator.gamma, gamma)
         projected, expected_others = (
-            side_by_side(others, aggregator.weights_opposite())[None],
+            joint_linear(others, aggregator.weights_opposite())[None],
             others[others_mask].tolist(),
         )
-    own = side_by_side(news, aggregator.weights())
+    own = joint_linear(news, aggregator.weights())
     found = aggregator(news[None], own[None], mask[None], projected, others_mask[None])
     expected = loops.denoising_aggregator(weights_of(aggregator), news[mask].tolist(), expected_others)
     close(found.vector[0], expected.vector)

@@ -7,7 +7,7 @@ from drpn.batches.batch import NewsRows
 from drpn.layers.attention import Weight
 from drpn.models.base import DataShape
 from drpn.models.catalogue import CATALOGUE
-from drpn.models.encoded import Later, at_positions, encode_in_steps, map_tensors
+from drpn.models.encoded import LazyProjection, at_positions, encode_all, map_tensors
 from small_training import small
 
 NEWS, WORDS, WIDTH = 40, 30, 9
@@ -34,7 +34,7 @@ def test_in_steps_or_at_once(name: str, step: int) -> None:
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
     with torch.no_grad():
-        expected, found = model.encode_news(some_news()), encode_in_steps(model, some_news(), step=step)
+        expected, found = model.encode_news(some_news()), encode_all(model, some_news(), step=step)
     map_tensors(lambda one, other: torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9), found, expected)
 
 
@@ -44,7 +44,7 @@ def test_what_is_made_later_is_what_would_have_been_made_at_once() -> None:
     matrix = torch.randn(5, 4, generator=random, dtype=torch.float64, requires_grad=True)
     positions = torch.tensor([[7, 0, 7], [2, 8, 0]])
     found = []
-    for table in (Later(items, [Weight(matrix)]), items @ matrix.T):
+    for table in (LazyProjection(items, [Weight(matrix)]), items @ matrix.T):
         (rows,) = at_positions((table,), positions)
         real = rows[positions != 0]
         found.append((real, *torch.autograd.grad(real.square().sum(), (items, matrix))))

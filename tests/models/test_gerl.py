@@ -13,7 +13,7 @@ from baseline_cases import WORDS, Case, padded, random_case, rows_of
 from drpn.batches.batch import Batch, NewsRows, distinct
 from drpn.models.base import DataShape
 from drpn.models.baselines.gerl import Gerl, GerlSettings
-from drpn.models.encoded import encode_in_steps
+from drpn.models.encoded import encode_all
 from reference import gerl_loops as loops
 from reference.gerl_loops import Reader, Story
 
@@ -163,8 +163,8 @@ def test_columns_that_are_not_there_are_neighbours_that_are_not_there() -> None:
     model, _ = case()
     news, batch = news_rows(), everybody()
     none = replace(news, places=news.places * 0, neighbours=news.neighbours * 0)
-    lacking = replace(news, places=news.places[:, :0], neighbours=news.neighbours[:, :0])
-    found = scores(model, replace(batch, neighbours=batch.neighbours[:, :0]), lacking)
+    without = replace(news, places=news.places[:, :0], neighbours=news.neighbours[:, :0])
+    found = scores(model, replace(batch, neighbours=batch.neighbours[:, :0]), without)
     close(found, scores(model, replace(batch, neighbours=batch.neighbours * 0), none))
 
 
@@ -205,7 +205,7 @@ def test_in_a_batch_the_neighbours_of_candidates_come_along() -> None:
     rows, local = distinct(few, news=len(news), reach=news.places)
     assert len(rows) == 5  # padding, the two clicked, the cup and the derby
     close(scores(model, local, news[rows]), expected)
-    close(model.score(encode_in_steps(model, news, step=3), few), expected)
+    close(model.score(encode_all(model, news, step=3), few), expected)
 
 
 def test_the_defaults_are_the_paper_s() -> None:

@@ -11,7 +11,7 @@ import baseline_cases
 from baseline_cases import CANDIDATES, CLICKED, TITLES, WORDS, Case, only_nothing_learns, random_case, titles
 from drpn.batches.batch import Batch
 from drpn.errors import ExplainError
-from drpn.explain.trace import drpn_only
+from drpn.explain.trace import require_drpn
 from drpn.models.base import DataShape
 from drpn.models.baselines.nrms import Nrms, NrmsSettings
 from drpn.models.catalogue import CATALOGUE
@@ -87,7 +87,7 @@ def test_what_the_case_study_shows_is_not_in_it() -> None:
     with pytest.raises(
         ExplainError, match=r"^Nrms has no weights to show; choose a run of drpn or of one of its variants$"
     ):
-        drpn_only(case().model)
+        require_drpn(case().model)
 
 
 def test_the_defaults_are_the_paper_s() -> None:

@@ -93,14 +93,14 @@ class Pair:
     def some_users(self) -> list[int]:
         """Rows of users with a profile, and of users without."""
         having = [row for row, user in enumerate(self.users) if user in self.feedback]
-        lacking = [row for row, user in enumerate(self.users) if row and user not in self.feedback]
-        return self.some(having) + self.some(lacking)
+        without = [row for row, user in enumerate(self.users) if row and user not in self.feedback]
+        return self.some(having) + self.some(without)
 
     def some_news(self) -> list[int]:
         """Rows of news with graph neighbours, and of news without."""
         having = [row for row, news in enumerate(self.news) if news in self.graph]
-        lacking = [row for row, news in enumerate(self.news) if row and news not in self.graph]
-        return self.some(having) + self.some(lacking)
+        without = [row for row, news in enumerate(self.news) if row and news not in self.graph]
+        return self.some(having) + self.some(without)
 
 
 @pytest.fixture(

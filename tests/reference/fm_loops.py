@@ -124,7 +124,7 @@ def deep(weights: Weights, user: User, news: News) -> float:
         features = [zeros, *field.values()]
         activation += mix([feature.value for feature in features], [feature.vector for feature in features])
     halves = zip(weights["deep.user.weight"], weights["deep.news.weight"], strict=True)
-    matrices, biases = [[of_user + of_news for of_user, of_news in halves]], [weights["deep.user.bias"]]
+    matrices, biases = [[of_user + news_features for of_user, news_features in halves]], [weights["deep.user.bias"]]
     while f"deep.deeper.{len(matrices) - 1}.weight" in weights:
         biases.append(weights[f"deep.deeper.{len(matrices) - 1}.bias"])
         matrices.append(weights[f"deep.deeper.{len(matrices) - 1}.weight"])

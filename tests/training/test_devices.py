@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from drpn.errors import MemoryShortError, SettingsError
-from drpn.training.devices import choose_device, data_device, naming_what_to_lower
+from drpn.training.devices import choose_device, data_device, explain_out_of_memory
 from drpn.training.settings import TrainingSettings
 from drpn.training.steps import Stepper
 from small_training import COMMAND, CPU, refused
@@ -41,9 +41,9 @@ def test_out_of_memory_on_a_cpu_names_the_setting_to_lower(data: Path, drpn, mon
 
 
 def test_other_errors_are_not_taken_for_a_lack_of_memory() -> None:
-    with pytest.raises(MemoryShortError), naming_what_to_lower("training.batch", 8):
+    with pytest.raises(MemoryShortError), explain_out_of_memory("training.batch", 8):
         raise MemoryError
-    with pytest.raises(RuntimeError, match="shapes"), naming_what_to_lower("training.batch", 8):
+    with pytest.raises(RuntimeError, match="shapes"), explain_out_of_memory("training.batch", 8):
         raise RuntimeError("shapes do not fit")
 
 

@@ -219,11 +219,11 @@ def test_a_stopped_run_gives_the_same_bytes(data: Path, tmp_path: Path, monkeypa
     expected = train_small(data, tmp_path / "whole", "nrms-tce", **settings)
     step, steps = Stepper.__call__, []
 
-    def stopped_in_the_second_pass(stepper: Stepper, *arguments: Any) -> Tensor:
+    def stopped_in_the_second_pass(choose_stepper: Stepper, *arguments: Any) -> Tensor:
         steps.append(0)
         if len(steps) == 20:
             signal.raise_signal(signal.SIGINT)
-        return step(stepper, *arguments)
+        return step(choose_stepper, *arguments)
 
     with monkeypatch.context() as patch:
         patch.setattr(Stepper, "__call__", stopped_in_the_second_pass)

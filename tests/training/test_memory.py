@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from drpn.training.memory import memory_kept
+from drpn.training.memory import keep_freed_memory
 
 
 def new_pages() -> int:
@@ -34,7 +34,7 @@ def test_pages_are_mapped_once() -> None:
 
 def pages_are_mapped_once() -> None:
     usual = new_pages()
-    with memory_kept():
+    with keep_freed_memory():
         new_pages()
         kept, held = new_pages(), resident()
     assert kept < usual / 10, (kept, usual)
@@ -42,7 +42,7 @@ def pages_are_mapped_once() -> None:
 
 
 def test_an_error_passes_through() -> None:
-    with pytest.raises(ZeroDivisionError), memory_kept():
+    with pytest.raises(ZeroDivisionError), keep_freed_memory():
         raise ZeroDivisionError
 
 

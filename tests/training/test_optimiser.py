@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding
 
 from drpn.models.base import ClickModel
-from drpn.training.optimiser import optimiser_of
+from drpn.training.optimiser import build_optimiser
 from drpn.training.settings import TrainingSettings
 
 ROWS, SIZE, RATE = 7, 3, 0.1
@@ -27,7 +27,7 @@ class Lookup(nn.Module):
 def trained(name: str, used: list[list[int]], *, sparse: bool = True, decay: float = 0.0) -> Lookup:
     model = Lookup()
     settings = TrainingSettings(rate=RATE, decay=decay, optimiser=name)  # type: ignore[arg-type]
-    optimiser = optimiser_of(cast(ClickModel, model), settings)
+    optimiser = build_optimiser(cast(ClickModel, model), settings)
     for rows in used:
         optimiser.zero_grad()
         read = embedding(torch.tensor(rows), model.table.weight, sparse=sparse and name == "lazy-adam")
@@ -39,7 +39,7 @@ def trained(name: str, used: list[list[int]], *, sparse: bool = True, decay: flo
 def by_hand(used: list[list[int]], decay: float) -> Tensor:
     """The table after the same steps, row by row."""
     model = Lookup()
-    layer = optimiser_of(cast(ClickModel, model), TrainingSettings(rate=RATE, decay=decay, optimiser="lazy-adam"))
+    layer = build_optimiser(cast(ClickModel, model), TrainingSettings(rate=RATE, decay=decay, optimiser="lazy-adam"))
     table = model.table.weight.detach().clone()
     mean, square = torch.zeros_like(table), torch.zeros_like(table)
     for step, rows in enumerate(used, start=1):
@@ -75,7 +75,7 @@ def test_rows_move_as_the_formula_says(sparse: bool, decay: float) -> None:
 def test_a_row_without_a_gradient_stays_though_it_was_gathered(sparse: bool) -> None:
     model = Lookup()
     settings = TrainingSettings(rate=RATE, decay=0.5, optimiser="lazy-adam")
-    optimiser = optimiser_of(cast(ClickModel, model), settings)
+    optimiser = build_optimiser(cast(ClickModel, model), settings)
     for weight in (1.0, 0.0):  # at the second step row 1 is gathered, and counts for nothing
         before = model.table.weight[1].detach().clone()
         optimiser.zero_grad()

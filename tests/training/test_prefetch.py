@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from drpn.training.prefetch import ahead
+from drpn.training.prefetch import prefetch
 
 
 def counted(made: list[int], count: int) -> Iterator[int]:
@@ -22,13 +22,13 @@ def wait_for(made: list[int], count: int) -> None:
 
 
 def test_gives_all_in_their_order() -> None:
-    assert list(ahead(counted([], 50), 3)) == list(range(50))
-    assert list(ahead(counted([], 0), 3)) == []
+    assert list(prefetch(counted([], 50), 3)) == list(range(50))
+    assert list(prefetch(counted([], 0), 3)) == []
 
 
 def test_is_so_many_ahead_and_no_more() -> None:
     made: list[int] = []
-    items = ahead(counted(made, 50), 3)
+    items = prefetch(counted(made, 50), 3)
     assert next(items) == 0
     wait_for(made, 5)
     time.sleep(0.05)
@@ -41,7 +41,7 @@ def test_an_error_reaches_whoever_takes_the_items() -> None:
         yield 1
         raise ValueError("no further")
 
-    items = ahead(fails(), 3)
+    items = prefetch(fails(), 3)
     assert next(items) == 1
     with pytest.raises(ValueError, match="no further"):
         next(items)
@@ -49,7 +49,7 @@ def test_an_error_reaches_whoever_takes_the_items() -> None:
 
 def test_leaves_no_thread_behind_when_nobody_takes_the_rest() -> None:
     before = threading.active_count()
-    items = ahead(counted([], 1000), 2)
+    items = prefetch(counted([], 1000), 2)
     next(items)
     items.close()  # type: ignore[attr-defined]
     assert threading.active_count() == before

@@ -128,11 +128,11 @@ def test_ctrl_c_waits_for_the_end_of_the_step(
     before = signal.getsignal(signal.SIGINT)
     step, steps = Stepper.__call__, []
 
-    def third_is_interrupted(stepper: Stepper, *arguments: Any) -> Tensor:
+    def third_is_interrupted(choose_stepper: Stepper, *arguments: Any) -> Tensor:
         steps.append(0)
         if len(steps) == 3:
             signal.raise_signal(signal.SIGINT)
-        return step(stepper, *arguments)
+        return step(choose_stepper, *arguments)
 
     with monkeypatch.context() as patch:
         patch.setattr(Stepper, "__call__", third_is_interrupted)

@@ -99,8 +99,8 @@ def distinct(
     """The distinct news of a batch whose positions are rows of the dataset, and the batch pointing into them.
 
     `news` is the number of rows that the dataset has. With a `capacity` there are always so many, padding behind those
-    of the batch: nothing then waits for a count. It must be enough (`count_distinct`). `reach` names for each news
-    others that come along where it is a candidate.
+    of the batch: nothing then waits for a count. It must be enough
+    (`count_distinct_stories`). `reach` names for each news others that come along where it is a candidate.
     """
     there = _there(batch, news, reach)
     local = there.cumsum(0, dtype=torch.int32) - 1
@@ -114,7 +114,7 @@ def distinct(
     return rows, replace(batch, clicked=clicked, skipped=skipped, candidates=candidates)
 
 
-def count_distinct(batch: Batch, *, news: int, reach: Int[Tensor, "news K"] | None = None) -> Int[Tensor, ""]:
+def count_distinct_stories(batch: Batch, *, news: int, reach: Int[Tensor, "news K"] | None = None) -> Int[Tensor, ""]:
     """How many distinct news a batch has, padding and what it reaches counted."""
     return _there(batch, news, reach).sum()
 

@@ -48,7 +48,7 @@ def ranking_batches(impressions: Impressions, tables: Tables, *, candidates: int
         yield RankingBatch(tables.batch(own, rows), places, own)
 
 
-def pages_of_users(
+def user_pages(
     impressions: Impressions, device: torch.device, *, users: int, candidates: int
 ) -> Iterator[tuple[Int[Tensor, "users"], Iterator[Pages]]]:
     """So many users at a time, each user once, and all that they were shown, as pages of at most so many candidates."""

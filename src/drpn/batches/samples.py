@@ -75,8 +75,8 @@ class Sampler:
         device = self.clicks.users.device
         chance = _generator(self.seed, epoch)  # of a CPU: the same on every device
         order = torch.randperm(len(self.clicks), generator=chance).to(device)
-        luck = torch.rand(len(order), self.negatives, generator=chance, dtype=torch.float64).to(device)
-        candidates = torch.cat([self.clicks.news[order, None], self._skips(order, luck)], dim=1)
+        uniform = torch.rand(len(order), self.negatives, generator=chance, dtype=torch.float64).to(device)
+        candidates = torch.cat([self.clicks.news[order, None], self._skips(order, uniform)], dim=1)
         return Plan(self.clicks.users[order], candidates)
 
     def batches(self, epoch: int, start: int = 0) -> Iterator[Batch]:
@@ -84,13 +84,13 @@ class Sampler:
         for users, candidates in self.plan(epoch).batches(self.batch_size, start):
             yield self.tables.batch(users, candidates)
 
-    def _skips(self, which: Int[Tensor, "B"], luck: Float[Tensor, "B K"]) -> Int[Tensor, "B K"]:
+    def _skips(self, which: Int[Tensor, "B"], uniform: Float[Tensor, "B K"]) -> Int[Tensor, "B K"]:
         """Different skips of each impression, 0 where it has too few (Floyd: a draw without replacement)."""
         counts = self.clicks.skips[which]
         drawn = torch.full((len(which), self.negatives), -1, dtype=torch.int64, device=which.device)
         for slot in range(self.negatives):
             last = counts - self.negatives + slot  # the largest place this slot may draw
-            pick = (luck[:, slot] * (last + 1)).long()
+            pick = (uniform[:, slot] * (last + 1)).long()
             pick = torch.where((drawn == pick[:, None]).any(1), last, pick)
             # with fewer skips than slots, the first slots stay empty and the others take what there is
             drawn[:, slot] = torch.where(last >= 0, pick, -1)

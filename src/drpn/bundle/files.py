@@ -25,8 +25,8 @@ from drpn.dataset.folder import Dataset
 from drpn.errors import RunError
 from drpn.models.base import ClickModel, DataShape
 from drpn.models.catalogue import CATALOGUE
-from drpn.output import new_folder, whole_file
-from drpn.versioned import read_sealed, write_sealed
+from drpn.output import atomic_file, atomic_folder
+from drpn.versioned import read_versioned, write_versioned
 
 FORMAT = 1
 MANIFEST, WEIGHTS, CARD = "manifest.json", "model.safetensors", "README.md"
@@ -40,7 +40,7 @@ _OF_NEEDS = {
 """What is left out too unless the model needs it."""
 
 
-def shape_of(dataset: Dataset) -> DataShape:
+def data_shape(dataset: Dataset) -> DataShape:
     """How many rows the tables of a dataset have."""
     arrays = dataset.arrays
     word_vectors, entity_vectors = (
@@ -62,9 +62,9 @@ def write_bundle(
     folder: Path, model: ClickModel, *, name: str, settings: Any, dataset: Dataset, facts: dict[str, Any]
 ) -> None:
     """Write the bundle of a model trained on a dataset; `facts` (metrics, training, commit) go into its manifest."""
-    with new_folder(folder, replace=True) as scratch:
+    with atomic_folder(folder, replace=True) as scratch:
         weights = {key: value.detach().cpu().contiguous() for key, value in model.state_dict().items()}
-        with whole_file(scratch / WEIGHTS) as file:
+        with atomic_file(scratch / WEIGHTS) as file:
             save_file(weights, file)
         unneeded = [name for need, names in _OF_NEEDS.items() if need not in model.needs for name in names]
         for name_of_array in dataset.arrays.checksums:
@@ -73,7 +73,7 @@ def write_bundle(
                 shutil.copyfile(dataset.path / name_of_array, scratch / name_of_array)
         np.save(scratch / "news" / "recent.npy", _recent(dataset))
         np.save(scratch / "users" / "trained.npy", dataset.trained_users)
-        shape = shape_of(dataset)
+        shape = data_shape(dataset)
         manifest = {
             "format": FORMAT,
             "drpn": drpn.__version__,
@@ -87,7 +87,7 @@ def write_bundle(
         (scratch / CARD).write_text(card(manifest), encoding="utf-8")
         files = sorted(path for path in scratch.rglob("*") if path.is_file() and path.name != ".drpn")
         manifest["files"] = {path.relative_to(scratch).as_posix(): sha256(path) for path in files}
-        write_sealed(scratch / MANIFEST, manifest)
+        write_versioned(scratch / MANIFEST, manifest)
 
 
 def _size(vectors: Array | None) -> int | None:
@@ -126,7 +126,7 @@ class Bundle:
         if entry is None:
             raise RunError(f"{path} holds a model '{manifest['model']}', which this drpn does not know")
         settings = _settings(path, type(entry.settings), manifest["settings"])
-        shape = shape_of(data)
+        shape = data_shape(data)
         # the vectors are among the weights; the model only has to know how large they were
         shape = dataclasses.replace(
             shape,
@@ -156,7 +156,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     file = path / MANIFEST
     if not file.is_file():
         raise RunError(f"{path} is not a bundle: it has no {MANIFEST}; make one with: drpn train")
-    return read_sealed(file, version=FORMAT, of="a bundle", error=RunError, remedy="train again")
+    return read_versioned(file, version=FORMAT, of="a bundle", error=RunError, remedy="train again")
 
 
 def _verify(path: Path, files: dict[str, str]) -> None:
@@ -175,6 +175,6 @@ def _read_weights(file: Path) -> dict[str, Tensor]:
     return weights
 
 
-def inference_device() -> torch.device:
+def pick_device() -> torch.device:
     """A GPU where there is one."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from drpn.batches.batch import NewsRows, distinct
 from drpn.batches.tables import Tables
-from drpn.bundle.files import Bundle, inference_device
+from drpn.bundle.files import Bundle, pick_device
 from drpn.dataset.vocabulary import title_words
 from drpn.errors import SettingsError
 
@@ -136,7 +136,7 @@ class Recommender:
 
     @cached_property
     def _tables(self) -> Tables:
-        return Tables.of(self.bundle.data, inference_device(), needs=self.bundle.model.needs)
+        return Tables.of(self.bundle.data, pick_device(), needs=self.bundle.model.needs)
 
     @cached_property
     def _user_rows(self) -> dict[str, int]:

@@ -82,7 +82,7 @@ def simulate(
         settings = SimulationSettings(users=users, news=news, days=days, seed=seed, accidents=accidents)
     except ValueError as error:
         raise SettingsError(f"--{error}") from error
-    done = run(out, settings, titles=titles, replace=force, progress=progress.for_this_terminal())
+    done = run(out, settings, titles=titles, replace=force, progress=progress.for_terminal())
     printing.simulated(done, out)
 
 
@@ -132,7 +132,7 @@ def prepare(
         skip_unknown_news=skip_unknown_news,
         memory=memory,
         replace=force,
-        progress=progress.for_this_terminal(),
+        progress=progress.for_terminal(),
     )
     printing.prepared(dataset, out)
 
@@ -187,7 +187,7 @@ def train(
             training=settings.training,
             resume=resume,
             tensorboard=tensorboard,
-            progress=progress.for_this_terminal(),
+            progress=progress.for_terminal(),
         )
     except Stopped:
         print("drpn: go on with --resume", file=sys.stderr)
@@ -216,7 +216,7 @@ def evaluate(
     from drpn.recipes.evaluate import evaluate as measure
 
     found = measure(
-        run, split=split, scores=scores, scores_format=scores_format, seed=seed, progress=progress.for_this_terminal()
+        run, split=split, scores=scores, scores_format=scores_format, seed=seed, progress=progress.for_terminal()
     )
     if json:
         printing.as_json(found.as_dict())
@@ -273,7 +273,7 @@ def explain(
     from drpn.cli.case import print_case
     from drpn.recipes.explain import explain as tell
 
-    found = tell(run, user, out, progress=progress.for_this_terminal())
+    found = tell(run, user, out, progress=progress.for_terminal())
     if json:
         printing.as_json(found.as_dict())
     else:
@@ -321,4 +321,4 @@ def demo(
     from drpn.recipes.demo import demo as run
 
     given = users or (2_000 if quick else 20_000)
-    printing.demo(run(out, users=given, seed=seed, train=not quick, progress=progress.for_this_terminal()))
+    printing.demo(run(out, users=given, seed=seed, train=not quick, progress=progress.for_terminal()))

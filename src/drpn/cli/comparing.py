@@ -10,7 +10,7 @@ from drpn.cli import printing
 from drpn.cli.app import Config, Json, Sets, app
 from drpn.errors import SettingsError
 from drpn.models.catalogue import CATALOGUE
-from drpn.recipes.settings import own_file, shipped
+from drpn.recipes.settings import model_config, shipped_configs
 
 Models = Annotated[
     str, typer.Option(help="Names with commas between them, such as drpn,nrms; all: every model of the catalogue.")
@@ -65,11 +65,11 @@ def compare(
         seeds=seeds,
         config=config,
         sets=sets or (),
-        configs=_folder(configs, names) or (None if config else shipped("compare")),
+        configs=_folder(configs, names) or (None if config else shipped_configs("compare")),
         jobs=jobs,
         keep=keep,
         again=again,
-        progress=progress.for_this_terminal(),
+        progress=progress.for_terminal(),
     )
     if json:
         printing.as_json(found.as_dict())
@@ -118,7 +118,7 @@ def reproduce(
         memory=memory,
         keep=keep,
         again=again,
-        progress=progress.for_this_terminal(),
+        progress=progress.for_terminal(),
     )
     if json:
         printing.as_json(done.as_dict())
@@ -140,6 +140,6 @@ def _folder(path: Path | None, names: list[str] | None) -> Path | None:
         return None
     if not path.is_dir():
         raise SettingsError(f"--configs {path}: there is no such folder")
-    if not any(own_file(path, name) for name in names or CATALOGUE):
+    if not any(model_config(path, name) for name in names or CATALOGUE):
         raise SettingsError(f"--configs {path}: it has no NAME.toml of a model that is asked for, such as drpn.toml")
     return path

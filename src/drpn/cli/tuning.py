@@ -43,7 +43,7 @@ def tune(
             config=config,
             sets=sets or (),
             seed=seed,
-            progress=progress.for_this_terminal(),
+            progress=progress.for_terminal(),
         )
     except KeyboardInterrupt:
         print("drpn: the same command goes on; finished trials are not repeated", file=sys.stderr)

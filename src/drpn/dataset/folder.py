@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from drpn.dataset.arrays import Array, ArrayReader, Strings
 from drpn.dataset.vocabulary import Vocabulary
 from drpn.errors import FolderError
-from drpn.versioned import read_sealed
+from drpn.versioned import read_versioned
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -198,4 +198,6 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     file = path / MANIFEST
     if not file.is_file():
         raise FolderError(f"{path} is not a dataset folder: it has no {MANIFEST}; make one with: drpn prepare")
-    return read_sealed(file, version=FORMAT, of="a dataset folder", error=FolderError, remedy="prepare the logs again")
+    return read_versioned(
+        file, version=FORMAT, of="a dataset folder", error=FolderError, remedy="prepare the logs again"
+    )

@@ -23,7 +23,7 @@ from drpn.drawing.pictures import (
     stripe,
     write,
 )
-from drpn.explain.trace import SideName, Trace, TracedCandidate, TracedNews
+from drpn.explain.trace import SideName, Trace, TracedCandidate, TracedStory
 
 PALE, DEEP = "#f3f2f9", "#554a9f"
 """Grounds of a news that counts half of an even share or less, and of one that counts twice of it or more."""
@@ -46,7 +46,7 @@ def draw_case(trace: Trace, file: Path, *, model: str = "DRPN") -> None:
     candidates = excerpt(trace.ranked(), best=5, worst=3, always=lambda one: one.clicked is True)
     upper = (max(3, *map(len, profile.values())) + 1.15) * ROW
     lower = (max(1, len(candidates)) + 1.15) * ROW
-    causes = {one.cause for rows in profile.values() for one in rows if isinstance(one, TracedNews) and one.cause}
+    causes = {one.cause for rows in profile.values() for one in rows if isinstance(one, TracedStory) and one.cause}
     head, between, foot = 0.95, 0.28, 0.5 if causes else 0.12
     height = head + upper + between + lower + foot
     figure = new_figure(WIDTH, height)
@@ -110,7 +110,7 @@ def _draw_head(figure: Figure, trace: Trace, model: str, height: float) -> None:
     ax.text(0.99, 0.45, "twice", fontsize=9.5, color=FAINT, ha="right", va="center")
 
 
-def _draw_sequence(ax: Axes, trace: Trace, side: SideName, rows: Sequence[TracedNews | Gap], room: int) -> None:
+def _draw_sequence(ax: Axes, trace: Trace, side: SideName, rows: Sequence[TracedStory | Gap], room: int) -> None:
     count = len(getattr(trace, side))
     read = all(one.weights for one in getattr(trace, side))
     even = f", an even share is {_percent(1 / count)}" if count and read else ""

@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.patches import FancyBboxPatch
 
-from drpn.explain.profiles import ProfileNews, Reader
-from drpn.output import whole_file
+from drpn.explain.profiles import ProfileStory, Reader
+from drpn.output import atomic_file
 
 INK, FAINT = "#22272e", "#6e7781"
 CAUSES = {
@@ -42,7 +42,7 @@ def draw_readers(readers: Sequence[Reader], file: Path, *, most: int = 7) -> Non
     save(figure, file)
 
 
-def _draw_side(ax: Axes, heading: str, count: str, news: Sequence[ProfileNews], rows: int) -> None:
+def _draw_side(ax: Axes, heading: str, count: str, news: Sequence[ProfileStory], rows: int) -> None:
     list_of_news(ax, heading, count, rows)
     for row, item in enumerate(news):
         colour, _ = CAUSES.get(item.cause, ("#d0d7de", ""))
@@ -118,5 +118,5 @@ def legend_of_causes(figure: Figure, shown: Iterable[str], **place: Any) -> None
 def save(figure: Figure, file: Path) -> None:
     """Write the picture, whole or not at all; the same picture gives the same bytes."""
     dateless = {"Software": None} if file.suffix == ".png" else {"Date": None}
-    with whole_file(file) as scratch, matplotlib.rc_context({"svg.hashsalt": "drpn"}):
+    with atomic_file(file) as scratch, matplotlib.rc_context({"svg.hashsalt": "drpn"}):
         figure.savefig(scratch, format=file.suffix.removeprefix("."), metadata=dateless)

@@ -7,11 +7,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from drpn.batches.ranking import pages_of_users
+from drpn.batches.ranking import user_pages
 from drpn.batches.tables import Tables
 from drpn.dataset.folder import Impressions
 from drpn.models.base import ClickModel, Encoded
-from drpn.models.encoded import encode_in_steps, map_tensors
+from drpn.models.encoded import encode_all, map_tensors
 from drpn.progress import Progress
 
 USERS = {"cpu": 32, "cuda": 4_096}
@@ -38,10 +38,10 @@ def score_on_device(
     home = tables.clicked.device  # the host's memory, where the data are too large for a GPU
     with _precision(device):
         with progress.stage("encoding news"):
-            rows = encode_in_steps(model, tables.news) if encoded is None else encoded
+            rows = encode_all(model, tables.news) if encoded is None else encoded
         scores = torch.zeros(len(impressions.candidates) + 1, dtype=torch.float32, device=device)  # the last: padding
         with progress.stage("scoring", len(impressions)) as advance:
-            chunks = pages_of_users(impressions, home, users=USERS[device.type], candidates=CANDIDATES[device.type])
+            chunks = user_pages(impressions, home, users=USERS[device.type], candidates=CANDIDATES[device.type])
             for users, pages in chunks:
                 nothing = users.new_zeros(len(users), 1)
                 readers = model.read(rows, tables.batch(users, nothing).to(device))

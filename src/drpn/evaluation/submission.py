@@ -9,7 +9,7 @@ from typing import Literal
 from drpn.dataset.arrays import Array
 from drpn.dataset.folder import Impressions
 from drpn.evaluation.metrics import check, ranks
-from drpn.output import whole_file, writing_to
+from drpn.output import atomic_file, explain_write_errors
 
 ScoresFormat = Literal["mind", "jsonl"]
 
@@ -69,12 +69,12 @@ def _order_of_lines(ids: list[str]) -> list[int]:
 
 def _write(target: Path, lines: Iterator[str]) -> None:
     if target.exists() and not target.is_file():  # such as /dev/stdout, whose place no file should take
-        with writing_to(target):
+        with explain_write_errors(target):
             _write_lines(target, lines)
     else:
-        with writing_to(target):
+        with explain_write_errors(target):
             target.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(target) as scratch:
+        with atomic_file(target) as scratch:
             _write_lines(scratch, lines)
 
 

@@ -19,18 +19,18 @@ from drpn.evaluation.baselines import chance
 from drpn.evaluation.comparison import compared
 from drpn.evaluation.metrics import Metrics, measure
 from drpn.experiments.claims import Judged, judge_groups, write_claims
-from drpn.experiments.jobs import run_all
+from drpn.experiments.jobs import run_tasks
 from drpn.experiments.pages import write_pages
 from drpn.experiments.paper import BASE, NAMES
 from drpn.experiments.results import Result, Task, difference, fingerprint, is_finished, read_result
 from drpn.experiments.table1 import is_mind_large
 from drpn.models.catalogue import CATALOGUE
-from drpn.output import alone_in, whole_file, writing_to
+from drpn.output import atomic_file, explain_write_errors, lock_folder
 from drpn.progress import Progress, Silent
 from drpn.provenance import machine
 from drpn.recipes.evaluate import has_profile, reference_scores
-from drpn.recipes.needs import lacking
-from drpn.recipes.settings import Settings, load_settings_of, own_file
+from drpn.recipes.needs import missing_requirements
+from drpn.recipes.settings import Settings, load_settings_of, model_config
 
 RUNS, DOCUMENT, PICTURE = "runs", "compare.json", "compare.png"
 SPLIT: SplitName = "test"
@@ -87,24 +87,26 @@ def compare(
     sets = list(sets)
     settings = load_settings_of(models or CATALOGUE, config, sets, folder=configs)
     asked = [config.name] if config else []
-    if configs and any(own_file(configs, name) for name in settings):
+    if configs and any(model_config(configs, name) for name in settings):
         asked.insert(0, f"{configs.resolve().name}/NAME.toml")
         progress.note(f"settings of each model: {configs}/NAME.toml")
-    left_out = {name: problem for name, one in settings.items() if (problem := lacking(name, one.model, dataset))}
+    left_out = {
+        name: problem for name, one in settings.items() if (problem := missing_requirements(name, one.model, dataset))
+    }
     if models and left_out:
         raise FolderError(next(iter(left_out.values())))
     for problem in left_out.values():
         progress.note(f"left out: {problem}")
     chosen = {name: one for name, one in settings.items() if name not in left_out}
     tasks = _tasks(chosen, seeds, dataset, out, keep=keep, jobs=jobs)
-    with alone_in(out):
+    with lock_folder(out):
         _check(tasks, again=again)
         todo = [task for task in tasks if not is_finished(task)]
         if len(todo) < len(tasks):
             progress.note(f"{len(tasks) - len(todo)} of {len(tasks)} runs are finished already")
         failed = None
         try:
-            run_all(todo, jobs, len(Clicks.of(dataset.impressions("train"), torch.device("cpu"))), progress)
+            run_tasks(todo, jobs, len(Clicks.of(dataset.impressions("train"), torch.device("cpu"))), progress)
         except TrainingError as error:
             failed = error
             unfinished = {task.model for task in tasks if not is_finished(task)}
@@ -157,7 +159,7 @@ def _check(tasks: list[Task], *, again: bool) -> None:
         if not again:
             raise RunError(f"{task.out} was run with {problem}; choose another --out, or pass --again to train it anew")
     for task in others:
-        with writing_to(task.out):
+        with explain_write_errors(task.out):
             shutil.rmtree(task.out)
 
 
@@ -199,9 +201,9 @@ def _gather(
 
 
 def _write(found: Compared) -> None:
-    with writing_to(found.out):
+    with explain_write_errors(found.out):
         found.out.mkdir(parents=True, exist_ok=True)
-    with whole_file(found.out / DOCUMENT) as scratch:
+    with atomic_file(found.out / DOCUMENT) as scratch:
         scratch.write_text(json.dumps(found.as_dict(), indent=1) + "\n", encoding="utf-8")
     write_pages(found.out, found.about, found.rows, found.runs)
     seeds, mind = len(found.about["seeds"]), found.about["data"]["mind_large"]

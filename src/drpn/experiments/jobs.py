@@ -15,7 +15,7 @@ import torch
 
 from drpn.errors import DrpnError, TrainingError
 from drpn.experiments.results import Task
-from drpn.experiments.run_task import carry_out, forget_compiled
+from drpn.experiments.run_task import free_gpu_memory, run_task
 from drpn.progress import Advance, Progress
 
 _EVERY = 0.2
@@ -24,7 +24,7 @@ _PATIENCE = 120.0
 """Seconds that a process gets to end its step and write its checkpoint when the comparison is stopped."""
 
 
-def run_all(tasks: Sequence[Task], jobs: int, samples: int, progress: Progress) -> None:
+def run_tasks(tasks: Sequence[Task], jobs: int, samples: int, progress: Progress) -> None:
     """Carry out every task; one that fails does not keep the others from being carried out.
 
     `samples` are those of one pass over the dataset, in which progress is counted.
@@ -77,10 +77,10 @@ class _Share:
 def _one_by_one(tasks: Sequence[Task], shares: dict[str, _Share], failures: dict[str, str]) -> None:
     for task in tasks:
         try:
-            carry_out(task, shares[task.name])
+            run_task(task, shares[task.name])
         except DrpnError as error:
             failures[task.name] = str(error)
-        forget_compiled()
+        free_gpu_memory()
         shares[task.name].finish()
 
 
@@ -174,7 +174,7 @@ def _ctrl_c_left_to_us() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-class _Telling:
+class _PipeProgress:
     """Tells the process that asked for the work how far it is."""
 
     def __init__(self, connection: "Connection[Any, Any]") -> None:
@@ -209,7 +209,7 @@ def _work(connection: "Connection[Any, Any]", threads: int) -> None:
     with suppress(KeyboardInterrupt, EOFError, ConnectionError):  # stopped, or nobody listens any more
         while isinstance(task := connection.recv(), Task):
             try:
-                carry_out(task, _Telling(connection))
+                run_task(task, _PipeProgress(connection))
             except DrpnError as error:
                 connection.send(("failed", str(error)))
             except Exception:
@@ -217,4 +217,4 @@ def _work(connection: "Connection[Any, Any]", threads: int) -> None:
                 return
             else:
                 connection.send(("done", None))
-            forget_compiled()
+            free_gpu_memory()

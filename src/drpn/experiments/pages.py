@@ -10,7 +10,7 @@ import numpy as np
 from drpn.evaluation.metrics import METRICS
 from drpn.evaluation.tables import RULE, Table, latex, markdown
 from drpn.experiments.paper import BASE, NAMES, TABLE2, TABLE3
-from drpn.output import whole_file
+from drpn.output import atomic_file
 
 TITLES = {2: "Performance comparison of all methods", 3: "DRPN and its ablations"}
 REPORTED = {2: TABLE2, 3: TABLE3}
@@ -141,7 +141,7 @@ def write_page(file: Path, one: Table, words: Sequence[str]) -> None:
 
 def write_text(file: Path, lines: Sequence[str]) -> None:
     """Write lines, whole or not at all."""
-    with whole_file(file) as scratch:
+    with atomic_file(file) as scratch:
         scratch.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
 
 

@@ -14,12 +14,12 @@ from drpn.experiments.compare import Compared, compare
 from drpn.experiments.pages import write_page
 from drpn.experiments.table1 import Row, table1
 from drpn.models.catalogue import CATALOGUE
-from drpn.output import whole_file
+from drpn.output import atomic_file
 from drpn.prepare.settings import DataSettings
 from drpn.progress import Progress, Silent
-from drpn.recipes.needs import REMEDIES, needs_of
+from drpn.recipes.needs import REMEDIES, requirements_of
 from drpn.recipes.prepare import prepare
-from drpn.recipes.settings import load_settings_of, shipped
+from drpn.recipes.settings import load_settings_of, shipped_configs
 
 DATASET, DOCUMENT, SETTINGS = "dataset", "reproduce.json", "mind-large.toml"
 
@@ -53,7 +53,7 @@ def reproduce(
 ) -> Reproduced:
     """Prepare MIND into `out`, compare all systems there, write Tables 1 to 3 and the claims; what is there is kept."""
     progress, sets = progress or Silent(), list(sets)
-    config = config or shipped(SETTINGS)
+    config = config or shipped_configs(SETTINGS)
     data, folder = protocol(config, sets), out / DATASET
     if folder.exists():
         check_prepared(folder, logs, data, vectors)
@@ -83,7 +83,7 @@ def protocol(config: Path | None = None, sets: Iterable[str] = ()) -> DataSettin
     The same whichever models are named, so that others can be run on the folder later.
     """
     chosen = load_settings_of(CATALOGUE, config, sets)
-    needs = {need for name, one in chosen.items() for need in needs_of(name, one.model)}
+    needs = {need for name, one in chosen.items() for need in requirements_of(name, one.model)}
     more = {REMEDIES[need].setting: REMEDIES[need].value for need in sorted(needs)}
     said = settings_files.read(("data", "model", "training"), file=config, sets=sets)["data"]
     return settings_files.build(DataSettings(), more | said, section="data")
@@ -119,5 +119,5 @@ def _write(done: Reproduced, vectors: Path | None) -> None:
     if not mind:
         words.append("These are not the data of the paper, so that its results do not stand beside ours.")
     write_page(out / "table1", first, words)
-    with whole_file(out / DOCUMENT) as scratch:
+    with atomic_file(out / DOCUMENT) as scratch:
         scratch.write_text(json.dumps(done.as_dict(), indent=1) + "\n", encoding="utf-8")

@@ -13,7 +13,7 @@ import numpy as np
 from drpn.dataset.folder import Dataset
 from drpn.errors import RunError
 from drpn.evaluation.metrics import METRICS, Metrics
-from drpn.output import whole_file
+from drpn.output import atomic_file
 from drpn.recipes.runs import BUNDLE, CURVE_PICTURE, RUN, Run, first_difference, sections
 from drpn.training.loop import CHECKPOINT, CURVE
 from drpn.training.settings import TrainingSettings
@@ -90,10 +90,10 @@ def difference(task: Task) -> str | None:
 def write_result(task: Task, facts: dict[str, Any], metrics: Metrics) -> None:
     """Write both files, and unless the weights are to be kept remove all else of the run."""
     arrays = {name: values.astype(np.float32) for name, values in metrics.by_name().items()}
-    with whole_file(task.out / ARRAYS) as scratch, scratch.open("wb") as stream:
+    with atomic_file(task.out / ARRAYS) as scratch, scratch.open("wb") as stream:
         np.savez_compressed(stream, **arrays)  # type: ignore[arg-type]  # any name may be given
     about = {"format": FORMAT, "model": task.model, "seed": task.training.seed, "data": task.data}
-    with whole_file(task.out / RESULT) as scratch:
+    with atomic_file(task.out / RESULT) as scratch:
         scratch.write_text(json.dumps(about | {"settings": task.asked} | facts, indent=1) + "\n", encoding="utf-8")
     if not task.keep:
         shutil.rmtree(task.out / BUNDLE, ignore_errors=True)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from drpn.batches.tables import Tables
-from drpn.bundle.files import inference_device
+from drpn.bundle.files import pick_device
 from drpn.dataset.folder import Dataset
 from drpn.evaluation.metrics import Metrics, measure
 from drpn.evaluation.scoring import score_on_device
@@ -19,11 +19,11 @@ from drpn.progress import Progress, Silent
 from drpn.provenance import machine
 from drpn.recipes.noise import measure_noise
 from drpn.recipes.train import train
-from drpn.training.devices import naming_what_to_lower
+from drpn.training.devices import explain_out_of_memory
 from drpn.training.loop import CURVE
 
 
-def carry_out(task: Task, progress: Progress) -> None:
+def run_task(task: Task, progress: Progress) -> None:
     """Train and measure; what was trained before is not trained again."""
     on_gpu = torch.cuda.is_available()
     if on_gpu:
@@ -42,7 +42,7 @@ def carry_out(task: Task, progress: Progress) -> None:
     points = (task.out / CURVE).read_text(encoding="utf-8").splitlines()
     curve: list[dict[str, Any]] = [json.loads(line) for line in points]
     clicks = bundle.manifest["training"]["clicks"]
-    with naming_what_to_lower("model.size", task.settings.size):
+    with explain_out_of_memory("model.size", task.settings.size):
         metrics, measured = _measure(bundle.model, Dataset.open(task.folder, verify=False))
     facts = {
         "parameters": sum(parameter.numel() for parameter in bundle.model.parameters()),
@@ -62,7 +62,7 @@ def carry_out(task: Task, progress: Progress) -> None:
     progress.note(f"test AUC {mean:.4f}, trained in {facts['training_seconds']:.0f} s")
 
 
-def forget_compiled() -> None:
+def free_gpu_memory() -> None:
     """Give back what a run on a GPU holds: memory, and compiled steps, of which only a few are kept."""
     gc.collect()
     if torch.cuda.is_available():
@@ -72,7 +72,7 @@ def forget_compiled() -> None:
 
 def _measure(model: ClickModel, dataset: Dataset) -> tuple[Metrics, dict[str, Any]]:
     """Metrics on the test split, how quickly they came, and what a DRPN's weights find of the noise."""
-    device = inference_device()
+    device = pick_device()
     model = model.to(device)
     tables = Tables.of(dataset, device, reads=model.reads, needs=model.needs)
     impressions = dataset.impressions("test")

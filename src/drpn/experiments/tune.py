@@ -21,15 +21,15 @@ import drpn
 from drpn.dataset.folder import Dataset
 from drpn.errors import DivergedError, OutputError, RunError, SettingsError, TrainingError
 from drpn.experiments.results import fingerprint
-from drpn.experiments.run_task import forget_compiled
+from drpn.experiments.run_task import free_gpu_memory
 from drpn.experiments.space import WORDS, Values, nearest, rounded, space_of, with_values
-from drpn.output import whole_file, writing_to
+from drpn.output import atomic_file, explain_write_errors
 from drpn.progress import Progress, Silent
 from drpn.provenance import commit
-from drpn.recipes.needs import check_needs
+from drpn.recipes.needs import check_requirements
 from drpn.recipes.settings import Settings, entry, load_settings, training_defaults
 from drpn.recipes.train import train
-from drpn.training.settings import without_effect
+from drpn.training.settings import ignored_settings
 
 if TYPE_CHECKING:  # an extra, which need not be installed
     from optuna import Study
@@ -106,7 +106,7 @@ def tune(
     _check_optuna()
     settings = load_settings(config, sets, model=model, of_several=True)
     dataset = Dataset.open(folder)
-    check_needs(model, settings.model, dataset)
+    check_requirements(model, settings.model, dataset)
     search = Search(model, settings, dataset, seed, commit())
     study = _open(out, search)
     done = len(_finished(study))
@@ -120,7 +120,7 @@ def tune(
         raise TrainingError(f"all {len(found)} trials of {model} diverged; its settings or its data are at fault")
     best = max(ended, key=lambda trial: trial.validation_auc or 0.0)
     tuned = Tuned(search, out, found, best)
-    with whole_file(out) as scratch:
+    with atomic_file(out) as scratch:
         scratch.write_text(_as_toml(tuned), encoding="utf-8")
     return tuned
 
@@ -151,7 +151,7 @@ def _open(out: Path, search: Search) -> "Study":
     if out.exists() and not file.exists():
         raise OutputError(f"{out} exists, and no trials beside it from which it came; choose another file")
     try:
-        with writing_to(out):
+        with explain_write_errors(out):
             out.parent.mkdir(parents=True, exist_ok=True)
             storage = JournalStorage(JournalFileBackend(str(file)))
             study = optuna.create_study(storage=storage, study_name="tune", direction="maximize", load_if_exists=True)
@@ -169,7 +169,7 @@ def _open(out: Path, search: Search) -> "Study":
 
 def _difference(known: dict[str, Any], search: Search, study: "Study") -> str | None:
     """How the search whose trials are there differs from the one that is asked for, if it does."""
-    asked, idle = search.asked, {f"training.{key}" for key in without_effect(search.settings.training.loss)}
+    asked, idle = search.asked, {f"training.{key}" for key in ignored_settings(search.settings.training.loss)}
     for name in known | asked:
         if name not in idle and known.get(name) != asked.get(name):
             return f"{name} = {known.get(name)}, and {asked.get(name)} is asked for now"
@@ -213,7 +213,7 @@ def _one_trial(search: Search, study: "Study", number: int, trials: int, place: 
     else:
         study.tell(trial, auc)
         progress.note(f"{title}: validation AUC {auc:.4f}, {time.monotonic() - start:.0f} s")
-    forget_compiled()
+    free_gpu_memory()
 
 
 def _validation_auc(search: Search, settings: Settings, place: Path, progress: Progress) -> float:
@@ -265,7 +265,7 @@ def _row(trial: Trial, names: list[str]) -> str:
 def _to_write(tuned: Tuned) -> dict[str, dict[str, Any]]:
     """What was searched and what else is not the model's default, but for what has no effect and the seed."""
     best = with_values(tuned.search.settings, tuned.best.values)
-    idle = (*without_effect(best.training.loss), "seed")
+    idle = (*ignored_settings(best.training.loss), "seed")
     defaults = {"model": entry(tuned.search.model).settings, "training": training_defaults(tuned.search.model)}
     return {
         section: {

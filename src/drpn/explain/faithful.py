@@ -11,10 +11,10 @@ from drpn.batches.ranking import ranking_batches
 from drpn.batches.tables import Tables
 from drpn.dataset.arrays import Strings
 from drpn.dataset.folder import Impressions
-from drpn.explain.trace import drpn_only, most_telling, profile_weights
+from drpn.explain.trace import main_aggregator, profile_weights, require_drpn
 from drpn.models.base import ClickModel, Encoded
 from drpn.models.drpn import Drpn
-from drpn.models.encoded import encode_in_steps
+from drpn.models.encoded import encode_all
 from drpn.progress import Progress, Silent
 
 CANDIDATES_AT_ONCE = 8_192
@@ -62,7 +62,7 @@ def faithfulness(
     The most trusted news is the one of the largest weight in the semantic denoising aggregator, or in the content-based
     one of a model without denoising.
     """
-    model, progress = drpn_only(model).eval(), progress or Silent()
+    model, progress = require_drpn(model).eval(), progress or Silent()
     side = next(iter(model.semantic.sides))
     sequences = getattr(tables, side)
     chosen = _draw_users(impressions, (sequences != 0).sum(1).cpu().numpy(), rng, users)
@@ -71,8 +71,8 @@ def faithfulness(
         return Faithfulness(0, side, nothing, nothing, nothing, nothing, np.zeros(0))
     if encoded is None:
         with progress.stage("encoding news"):
-            encoded = encode_in_steps(model, tables.news)
-    weights = profile_weights(model, tables, chosen, most_telling(model), encoded=encoded)[side]
+            encoded = encode_all(model, tables.news)
+    weights = profile_weights(model, tables, chosen, main_aggregator(model), encoded=encoded)[side]
     real = (sequences[torch.from_numpy(chosen).to(sequences.device)] != 0).cpu().numpy()
     slots = {
         "most": np.where(real, weights, -1).argmax(axis=1),

@@ -18,7 +18,7 @@ CAUSES = {
 
 
 @dataclass(frozen=True)
-class ProfileNews:
+class ProfileStory:
     """One news of a profile."""
 
     news_id: str
@@ -34,8 +34,8 @@ class Reader:
     """What a user clicked and skipped, newest first."""
 
     user_id: str
-    clicked: tuple[ProfileNews, ...]
-    skipped: tuple[ProfileNews, ...]
+    clicked: tuple[ProfileStory, ...]
+    skipped: tuple[ProfileStory, ...]
 
 
 def typical_readers(dataset: Dataset, *, least_clicked: int = 4) -> list[int]:
@@ -58,12 +58,12 @@ def reader(dataset: Dataset, user: int) -> Reader:
     return Reader(dataset.user_ids[user], _side(dataset, "clicked", user), _side(dataset, "skipped", user))
 
 
-def _side(dataset: Dataset, name: str, user: int) -> tuple[ProfileNews, ...]:
+def _side(dataset: Dataset, name: str, user: int) -> tuple[ProfileStory, ...]:
     news = dataset.arrays.array(f"users/{name}")[user]
     truth = f"users/{name}_opinion"
     opinions = dataset.arrays.array(truth)[user].tolist() if truth in dataset.arrays else [None] * len(news)
     found = [
-        ProfileNews(
+        ProfileStory(
             news_id=dataset.news_ids[row],
             topic=dataset.subcategory(row) or dataset.category(row),
             title=dataset.titles[row],

@@ -16,7 +16,7 @@ from drpn.errors import ExplainError
 from drpn.explain.profiles import CAUSES
 from drpn.models.base import ClickModel, Encoded
 from drpn.models.drpn import Drpn, Viewed
-from drpn.models.encoded import encode_in_steps
+from drpn.models.encoded import encode_all
 from drpn.progress import Progress, Silent
 
 Kind = Literal["content", "denoise"]
@@ -25,7 +25,7 @@ USERS_AT_ONCE = 512
 
 
 @dataclass(frozen=True)
-class TracedNews:
+class TracedStory:
     """A news of a profile, and how much it counted."""
 
     news_id: str
@@ -63,21 +63,21 @@ class Trace:
     """What DRPN made of a user."""
 
     user_id: str
-    clicked: tuple[TracedNews, ...]
+    clicked: tuple[TracedStory, ...]
     """Oldest first, as in the dataset."""
-    skipped: tuple[TracedNews, ...]
+    skipped: tuple[TracedStory, ...]
     candidates: tuple[TracedCandidate, ...]
     """In the order they were given."""
     aggregator: str
     """The one that shows what is trusted: "semantic denoise", or "semantic content" in a model without denoising."""
 
-    def trust(self, news: TracedNews) -> float | None:
+    def trust(self, news: TracedStory) -> float | None:
         """How much a news counted in that aggregator."""
         return news.weights.get(self.aggregator)
 
-    def by_trust(self, side: SideName) -> list[TracedNews]:
+    def by_trust(self, side: SideName) -> list[TracedStory]:
         """A sequence, the most trusted news first; as it is where the model does not read it."""
-        news: tuple[TracedNews, ...] = getattr(self, side)
+        news: tuple[TracedStory, ...] = getattr(self, side)
         return sorted(news, key=lambda one: -(self.trust(one) or 0.0))
 
     def ranked(self) -> list[TracedCandidate]:
@@ -99,7 +99,7 @@ def trace(
     clicked: Sequence[bool] | None = None,
 ) -> Trace:
     """What the model made of a user (a row of the dataset) and of candidates, some of which were really clicked."""
-    model = drpn_only(model).eval()
+    model = require_drpn(model).eval()
     device = tables.clicked.device
     shown = torch.tensor([list(candidates)], dtype=tables.clicked.dtype, device=device).reshape(1, -1)
     rows, batch = distinct(tables.batch(torch.tensor([user], device=device), shown), news=len(tables.news))
@@ -109,7 +109,7 @@ def trace(
         clicked=_profile(dataset, views, "clicked", user),
         skipped=_profile(dataset, views, "skipped", user),
         candidates=_candidates(dataset, model, views, candidates, clicked),
-        aggregator=f"semantic {most_telling(model)}",
+        aggregator=f"semantic {main_aggregator(model)}",
     )
 
 
@@ -128,7 +128,7 @@ def profile_weights(
     (users, slots) as in `dataset.clicked` and `dataset.skipped`, zeros at padding; nothing of an aggregator that the
     model does not have. All news are encoded once, or given as `encoded`.
     """
-    model, progress = drpn_only(model).eval(), progress or Silent()
+    model, progress = require_drpn(model).eval(), progress or Silent()
     sides = [name for name in model.semantic.sides if f"{name} {kind}" in model.semantic.interests]
     everyone = torch.as_tensor(np.asarray(users, dtype=np.int64), device=tables.clicked.device)
     found = {name: np.zeros((len(everyone), getattr(tables, name).shape[1]), dtype=np.float32) for name in sides}
@@ -136,7 +136,7 @@ def profile_weights(
         return found
     if encoded is None:
         with progress.stage("encoding news"):
-            encoded = encode_in_steps(model, tables.news)
+            encoded = encode_all(model, tables.news)
     with progress.stage("weighing profiles", len(everyone)) as advance:
         for start in range(0, len(everyone), USERS_AT_ONCE):
             some = everyone[start : start + USERS_AT_ONCE]
@@ -149,7 +149,7 @@ def profile_weights(
     return found
 
 
-def drpn_only(model: ClickModel) -> Drpn:
+def require_drpn(model: ClickModel) -> Drpn:
     """The model, if it is DRPN or one of its variants."""
     if not isinstance(model, Drpn):
         name = type(model).__name__
@@ -157,12 +157,12 @@ def drpn_only(model: ClickModel) -> Drpn:
     return model
 
 
-def most_telling(model: Drpn) -> Kind:
+def main_aggregator(model: Drpn) -> Kind:
     """The kind of aggregator that shows what a model trusts."""
     return "denoise" if model.settings.denoise else "content"
 
 
-def _profile(dataset: Dataset, views: dict[str, Viewed], side: SideName, user: int) -> tuple[TracedNews, ...]:
+def _profile(dataset: Dataset, views: dict[str, Viewed], side: SideName, user: int) -> tuple[TracedStory, ...]:
     rows = [row for row in dataset.arrays.array(f"users/{side}")[user].tolist() if row]
     truth = f"users/{side}_opinion"
     thought = dataset.arrays.array(truth)[user].tolist() if truth in dataset.arrays else [None] * len(rows)
@@ -173,7 +173,7 @@ def _profile(dataset: Dataset, views: dict[str, Viewed], side: SideName, user: i
         if interest.startswith(side)
     }
     return tuple(
-        TracedNews(
+        TracedStory(
             *_names(dataset, row),
             opinion=opinion if (side, opinion) in CAUSES else None,
             cause=CAUSES.get((side, opinion), ""),

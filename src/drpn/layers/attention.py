@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import linear, pad, scaled_dot_product_attention
 
-from drpn.layers.gather import Placed, by_row, rows, segment_sum, weighted_rows
+from drpn.layers.gather import TableRows, rows, segment_sum, sort_positions, weighted_rows
 
 SHORT = 64
 """The longest sequence, and the largest head, that the kernels hold."""
@@ -46,7 +46,7 @@ class Weight(NamedTuple):
         return cls(layer.weight, layer.bias)
 
 
-def side_by_side(items: Float[Tensor, "... D"], weights: Sequence[Weight]) -> Float[Tensor, "... all"]:
+def joint_linear(items: Float[Tensor, "... D"], weights: Sequence[Weight]) -> Float[Tensor, "... all"]:
     """What several linear layers make of the same items, in one matrix product; nothing of none."""
     if not weights:
         return items[..., :0]
@@ -78,12 +78,12 @@ def wide_linear(
     return linear(pad(items, (0, spare)) if spare else items, matrix, bias)
 
 
-def in_parts(values: Float[Tensor, "... hd"], count: int) -> Float[Tensor, "... h d"]:
+def split_heads(values: Float[Tensor, "... hd"], count: int) -> Float[Tensor, "... h d"]:
     """The last axis as so many equal parts."""
     return values.reshape(*values.shape[:-1], count, values.shape[-1] // count)
 
 
-def along(items: Float[Tensor, "... D"], direction: Float[Tensor, "*#F D"]) -> Float[Tensor, "..."]:
+def dot(items: Float[Tensor, "... D"], direction: Float[Tensor, "*#F D"]) -> Float[Tensor, "..."]:
     """The inner product of each item with one vector, on a GPU in float32 whatever the items are."""
     if items.is_cuda:  # a compiler joins this to what made the items, which are then never written
         return (items * direction).sum(-1, dtype=torch.promote_types(items.dtype, torch.float32))
@@ -97,9 +97,9 @@ def inner_products(one: Float[Tensor, "B C D"], other: Float[Tensor, "B F D"]) -
         return one.to(wide) @ other.to(wide).transpose(-1, -2)
 
 
-def weighted_sum(weights: Float[Tensor, "B H"], values: Float[Tensor, "B H D"] | Placed) -> Float[Tensor, "B D"]:
+def weighted_sum(weights: Float[Tensor, "B H"], values: Float[Tensor, "B H D"] | TableRows) -> Float[Tensor, "B D"]:
     """The sum of the values, each by its weight."""
-    if isinstance(values, Placed):
+    if isinstance(values, TableRows):
         return weighted_rows(values, weights)
     if values.is_cuda:  # one pass over the values; as a product of matrices with one row it takes three times as long
         return (
@@ -110,15 +110,15 @@ def weighted_sum(weights: Float[Tensor, "B H"], values: Float[Tensor, "B H D"] |
     return torch.einsum("bh,bhd->bd", weights, values)
 
 
-def one_after_the_other(parts: Sequence[Float[Tensor, "B ?S D"] | Placed]) -> Float[Tensor, "B all D"] | Placed:
+def concat_sequences(parts: Sequence[Float[Tensor, "B ?S D"] | TableRows]) -> Float[Tensor, "B all D"] | TableRows:
     """Sequences joined to one; of those in a table, it is the same for all."""
-    placed = [part for part in parts if isinstance(part, Placed)]
+    placed = [part for part in parts if isinstance(part, TableRows)]
     if placed:
-        return Placed(placed[0].table, torch.cat([part.positions for part in placed], dim=1))
+        return TableRows(placed[0].table, torch.cat([part.positions for part in placed], dim=1))
     return torch.cat([part for part in parts if isinstance(part, Tensor)], dim=1)
 
 
-def or_else(
+def where_present(
     values: Float[Tensor, "... D"], there: Bool[Tensor, "..."], instead: Float[Tensor, "D"]
 ) -> Float[Tensor, "... D"]:
     """The values where there is something, a learned vector where there is nothing."""
@@ -126,13 +126,13 @@ def or_else(
 
 
 def self_attention(
-    qkv: Float[Tensor, "B S all"] | Placed, mask: Bool[Tensor, "B S"], heads: int, size: int
+    qkv: Float[Tensor, "B S all"] | TableRows, mask: Bool[Tensor, "B S"], heads: int, size: int
 ) -> Float[Tensor, "B S D"]:
     """Every item of a sequence reads all of it, head by head.
 
     `qkv` has queries, keys and values of `size` side by side, and whatever stands behind them is not read.
     """
-    if isinstance(qkv, Placed):
+    if isinstance(qkv, TableRows):
         found: Tensor = _ShortAttention.apply(qkv.table, qkv.positions, heads, size)  # type: ignore[no-untyped-call]
         return found
     if fits_kernels(qkv, mask.shape[1]) and size // heads <= SHORT:
@@ -156,17 +156,17 @@ def read_in_tables(projected: Tensor, longest: int) -> bool:
 
 def in_place(
     table: Float[Tensor, "U D"], positions: Int[Tensor, "B S"], *, head: int
-) -> Float[Tensor, "B S D"] | Placed:
+) -> Float[Tensor, "B S D"] | TableRows:
     """The rows of sequences, gathered only where no kernel can read them in the table; `head` is a head's size."""
     fits = fits_kernels(table, max(positions.shape[1], head))
-    return Placed(table, positions) if fits else rows(table, positions)
+    return TableRows(table, positions) if fits else rows(table, positions)
 
 
 def plain_self_attention(
     qkv: Float[Tensor, "B S QKV"], mask: Bool[Tensor, "B S"], heads: int
 ) -> Float[Tensor, "B S D"]:
     """What the kernel must give: its tested reference."""
-    query, key, value = (in_parts(part, heads).transpose(1, 2) for part in qkv.chunk(3, dim=-1))  # (B h S d)
+    query, key, value = (split_heads(part, heads).transpose(1, 2) for part in qkv.chunk(3, dim=-1))  # (B h S d)
     # a sequence with nothing in it may read its padding: no softmax over nothing, and nobody looks at the result
     allowed = mask | ~mask.any(-1, keepdim=True)  # (B S)
     read = scaled_dot_product_attention(query, key, value, attn_mask=allowed[:, None, None, :])
@@ -194,7 +194,7 @@ class _ShortAttention(torch.autograd.Function):
         of_places = short_attention_backward(table, marks, gradient, ctx.heads, ctx.size)
         if marks.dtype == torch.bool:
             return of_places, None, None, None
-        return segment_sum(of_places, *by_row(marks), len(table)).to(table.dtype), None, None, None
+        return segment_sum(of_places, *sort_positions(marks), len(table)).to(table.dtype), None, None, None
 
 
 class MultiHeadAttention(nn.Module):
@@ -223,7 +223,7 @@ class MultiHeadAttention(nn.Module):
         return wide_linear(items, torch.cat([weight.matrix for weight in self.weights()]))
 
     def forward(
-        self, projected: Float[Tensor, "B S QKV"] | Placed, mask: Bool[Tensor, "B S"]
+        self, projected: Float[Tensor, "B S QKV"] | TableRows, mask: Bool[Tensor, "B S"]
     ) -> Float[Tensor, "B S D"]:
         """Every item of the sequence reads all of it."""
         read = self_attention(projected, mask, self.heads, self.width)
@@ -240,7 +240,7 @@ class GatedAggregate(nn.Module):
 
     def logits(self, items: Float[Tensor, "... D"]) -> Float[Tensor, "..."]:
         """tanh(T W_a + b_a) W_g: how much each item matters, before the softmax."""
-        return along(torch.tanh(aligned_linear(items, self.hidden.weight, self.hidden.bias)), self.gate.weight[0])
+        return dot(torch.tanh(aligned_linear(items, self.hidden.weight, self.hidden.bias)), self.gate.weight[0])
 
     def forward(self, items: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> "Aggregated":
         """The weighted sum of the items, and the weights; zero where there is none."""
@@ -255,7 +255,7 @@ class Aggregated(NamedTuple):
 
 
 def aggregate(
-    logits: Float[Tensor, "B S"], items: Float[Tensor, "B S D"] | Placed, mask: Bool[Tensor, "B S"]
+    logits: Float[Tensor, "B S"], items: Float[Tensor, "B S D"] | TableRows, mask: Bool[Tensor, "B S"]
 ) -> Aggregated:
     """The sum of the items by the softmax of their logits."""
     weight = masked_softmax(logits, mask)

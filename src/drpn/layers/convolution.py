@@ -5,7 +5,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from drpn.layers.attention import GatedAggregate, aligned_linear, or_else
+from drpn.layers.attention import GatedAggregate, aligned_linear, where_present
 from drpn.layers.news import Dropout
 
 
@@ -42,7 +42,7 @@ class ConvolvedText(nn.Module):
         # c_i = ReLU(F [w_(i-a); ...; w_(i+b)] + f)
         context = self.dropout(self.convolution(self.dropout(words), mask))  # (U W F)
         # sum of alpha_i c_i with alpha_i = softmax over i of q^T tanh(V c_i + v)
-        return or_else(self.aggregate(context, mask).vector, mask.any(-1), self.nothing)
+        return where_present(self.aggregate(context, mask).vector, mask.any(-1), self.nothing)
 
 
 def windows(words: Float[Tensor, "U W D"], size: int) -> Float[Tensor, "U W sizeD"]:

@@ -9,14 +9,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from drpn.layers.gather import Placed, by_row, segment_sum
+from drpn.layers.gather import TableRows, segment_sum, sort_positions
 
 Pair = tuple[Float[Tensor, "B S"], Float[Tensor, "B S"]]
 
 
 def similarities(
-    own: Placed,
-    other: Placed | None,
+    own: TableRows,
+    other: TableRows | None,
     to_similar: Float[Tensor, "D"],
     to_contrary: Float[Tensor, "D"] | None,
     unopposed: Float[Tensor, "D"] | None,
@@ -49,8 +49,8 @@ class _Similarities(torch.autograd.Function):
         own, other, positions, others, to_similar, to_contrary, unopposed = ctx.saved_tensors
         of_own, of_other, *vectors = similarities_backward(*ctx.saved_tensors, of_similar, of_contrary)
         tables = (
-            segment_sum(of_own, *by_row(positions), len(own)).to(own.dtype),
-            None if other is None else segment_sum(of_other, *by_row(others), len(other)).to(other.dtype),
+            segment_sum(of_own, *sort_positions(positions), len(own)).to(own.dtype),
+            None if other is None else segment_sum(of_other, *sort_positions(others), len(other)).to(other.dtype),
         )
         used = [None if one is None else each.sum(0).to(one.dtype)
                 for one, each in zip((to_similar, to_contrary, unopposed), vectors, strict=True)]  # fmt: skip

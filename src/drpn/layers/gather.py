@@ -34,7 +34,7 @@ def rows(table: Float[Tensor, "U D"], positions: Int[Tensor, "..."]) -> Float[Te
     return gather([table], positions)[0]
 
 
-class Placed(NamedTuple):
+class TableRows(NamedTuple):
     """Rows of a table at the positions of sequences, on a GPU: kernels read them there, and nothing is gathered."""
 
     table: Float[Tensor, "U D"]
@@ -44,18 +44,18 @@ class Placed(NamedTuple):
         """Gathered after all."""
         return rows(self.table, self.positions)
 
-    def split(self, sizes: Sequence[int]) -> "list[Placed]":
+    def split(self, sizes: Sequence[int]) -> "list[TableRows]":
         """Columns of the table, so many for each."""
-        return [Placed(part, self.positions) for part in torch.split(self.table, list(sizes), dim=-1)]
+        return [TableRows(part, self.positions) for part in torch.split(self.table, list(sizes), dim=-1)]
 
 
-def weighted_rows(placed: Placed, weights: Float[Tensor, "B S"]) -> Float[Tensor, "B D"]:
+def weighted_rows(placed: TableRows, weights: Float[Tensor, "B S"]) -> Float[Tensor, "B D"]:
     """The sum of the rows of each sequence, each by its weight."""
     found: Tensor = _WeightedRows.apply(placed.table, placed.positions, weights)  # type: ignore[no-untyped-call]
     return found
 
 
-def by_row(positions: Int[Tensor, "..."]) -> tuple[Int[Tensor, "P"], Int[Tensor, "P"]]:
+def sort_positions(positions: Int[Tensor, "..."]) -> tuple[Int[Tensor, "P"], Int[Tensor, "P"]]:
     """Positions in their order, and where each of them stood."""
     return tuple(torch.sort(positions.flatten()))  # type: ignore[return-value]
 
@@ -70,7 +70,7 @@ class _Gather(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         (positions,) = ctx.saved_tensors
-        keys, order = by_row(positions)
+        keys, order = sort_positions(positions)
         sums = [
             segment_sum(gradient.reshape(len(order), gradient.shape[-1]), keys, order, count).to(gradient.dtype)
             for gradient, count in zip(gradients, ctx.counts, strict=True)
@@ -92,7 +92,7 @@ class _WeightedRows(torch.autograd.Function):
         from drpn.layers.kernels.segments import products_with_rows, weighted_segment_sum
 
         table, positions, weights = ctx.saved_tensors
-        of_table = weighted_segment_sum(gradient, weights, *by_row(positions), len(table))
+        of_table = weighted_segment_sum(gradient, weights, *sort_positions(positions), len(table))
         of_weights = products_with_rows(table, positions, gradient)
         return of_table.to(table.dtype), None, of_weights.to(weights.dtype)
 

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from drpn.layers.attention import GatedAggregate, MultiHeadAttention, Weight, or_else, side_by_side
+from drpn.layers.attention import GatedAggregate, MultiHeadAttention, Weight, joint_linear, where_present
 from drpn.layers.gather import rows
 
 WORD_SPREAD = 0.1
@@ -58,23 +58,23 @@ class WordVectors(nn.Module):
     def projected(self, words: Int[Tensor, "U W"], weights: Sequence[Weight]) -> Float[Tensor, "U W all"]:
         """What linear layers make of each word; on a CPU once per distinct word, of which titles have few."""
         if words.is_cuda:
-            return side_by_side(self(words), weights)
+            return joint_linear(self(words), weights)
         distinct, places = torch.unique(words, return_inverse=True)
-        return side_by_side(self(distinct), weights).index_select(0, places.flatten()).view(*words.shape, -1)
+        return joint_linear(self(distinct), weights).index_select(0, places.flatten()).view(*words.shape, -1)
 
 
-def by_length(
+def encode_by_length(
     encode: Callable[[Int[Tensor, "V L"]], Float[Tensor, "V D"]], words: Int[Tensor, "U W"]
 ) -> Float[Tensor, "U D"]:
     """What `encode` makes of titles; on a CPU some at a time, those of like length, without padding that none needs."""
     if words.is_cuda:
         return encode(words)
     order = (words != 0).sum(1).argsort(stable=True)
-    parts = [encode(without_padding(some)) for some in torch.split(words[order], _AT_ONCE)]
+    parts = [encode(trim_padding(some)) for some in torch.split(words[order], _AT_ONCE)]
     return torch.cat(parts).index_select(0, order.argsort())
 
 
-def without_padding(words: Int[Tensor, "U W"]) -> Int[Tensor, "U L"]:
+def trim_padding(words: Int[Tensor, "U W"]) -> Int[Tensor, "U L"]:
     """Without the columns behind the last word of any title; one stays."""
     longest = int((words != 0).any(0).nonzero().amax()) + 1 if words.any() else 1
     return words[:, :longest]
@@ -96,7 +96,7 @@ class TitleEncoder(nn.Module):
 
     def forward(self, words: Int[Tensor, "U W"]) -> Float[Tensor, "U D"]:
         """The vector of each title; a learned one where there is no word."""
-        return by_length(self._encode, words)
+        return encode_by_length(self._encode, words)
 
     def _encode(self, words: Int[Tensor, "U W"]) -> Float[Tensor, "U D"]:
         mask = words != 0  # (U W)
@@ -107,7 +107,7 @@ class TitleEncoder(nn.Module):
             projected = self.words.projected(words, self.attention.weights())
         context = self.dropout(self.attention(projected, mask))
         vector = self.aggregate(self.norm(title + context), mask).vector
-        return or_else(vector, mask.any(-1), self.untitled)
+        return where_present(vector, mask.any(-1), self.untitled)
 
 
 class IdVectors(nn.Module):
@@ -130,7 +130,7 @@ class IdVectors(nn.Module):
         """The vector of each news."""
         if self.training and self.dropped:
             seen = seen & (torch.rand(news.shape, device=news.device) >= self.dropped)
-        return or_else(rows(self.table.weight, news), seen, self.unknown)
+        return where_present(rows(self.table.weight, news), seen, self.unknown)
 
     def of_neighbours(self, news: Int[Tensor, "U K"]) -> Float[Tensor, "U K D"]:
         """The vectors of graph neighbours, which training saw, all of them."""

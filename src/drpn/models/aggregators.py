@@ -13,16 +13,16 @@ from drpn.layers.attention import (
     Weight,
     aggregate,
     aligned_linear,
-    along,
     attend,
-    in_parts,
+    dot,
+    joint_linear,
     masked_softmax,
-    or_else,
-    side_by_side,
+    split_heads,
     weighted_sum,
+    where_present,
 )
 from drpn.layers.denoising import similarities
-from drpn.layers.gather import Placed
+from drpn.layers.gather import TableRows
 
 
 class GraphNetwork(nn.Module):
@@ -42,9 +42,9 @@ class GraphNetwork(nn.Module):
         self, own: Float[Tensor, "U D"], others: Float[Tensor, "U K D"], mask: Bool[Tensor, "U K"]
     ) -> Float[Tensor, "U D"]:
         """The unnumbered equation and Eq. 7: attention over the neighbours, head by head."""
-        query = in_parts(aligned_linear(own, self.query.weight), self.heads)  # (U m d)
-        projected = side_by_side(others, [Weight(self.key.weight), Weight(self.value.weight)])
-        key, value = (in_parts(part, self.heads) for part in projected.chunk(2, dim=-1))  # (U K m d)
+        query = split_heads(aligned_linear(own, self.query.weight), self.heads)  # (U m d)
+        projected = joint_linear(others, [Weight(self.key.weight), Weight(self.value.weight)])
+        key, value = (split_heads(part, self.heads) for part in projected.chunk(2, dim=-1))  # (U K m d)
         # alpha^m_k = softmax((r W^g_{m,1}) (r_k W^g_{m,2})^T / sqrt(d / l_h'))
         logits = torch.einsum("umd,ukmd->umk", query, key) / math.sqrt(query.shape[-1])
         weight = masked_softmax(logits, mask.unsqueeze(1))  # (U m K)
@@ -55,10 +55,10 @@ class GraphNetwork(nn.Module):
         self, own: Float[Tensor, "U D"], others: Float[Tensor, "U K D"], mask: Bool[Tensor, "U K"]
     ) -> Float[Tensor, "U D"]:
         """The graph vector of each news."""
-        read = or_else(self.read_neighbours(own, others, mask), mask.any(-1), self.lonely)
+        read = where_present(self.read_neighbours(own, others, mask), mask.any(-1), self.lonely)
         both = torch.cat([own, read], dim=-1)
         # Eq. 8: sigma([r; r^] W^f_1) * tanh([r; r^] W^f_2)
-        gate, content = side_by_side(both, [Weight(self.gate.weight), Weight(self.content.weight)]).chunk(2, dim=-1)
+        gate, content = joint_linear(both, [Weight(self.gate.weight), Weight(self.content.weight)]).chunk(2, dim=-1)
         return torch.sigmoid(gate) * torch.tanh(content)
 
 
@@ -82,19 +82,19 @@ class ContentAggregator(nn.Module):
 
     def forward(
         self,
-        news: Float[Tensor, "B S D"] | Placed,
-        qkv: Float[Tensor, "B S QKV"] | Placed,
+        news: Float[Tensor, "B S D"] | TableRows,
+        qkv: Float[Tensor, "B S QKV"] | TableRows,
         logits: Float[Tensor, "B S"] | None,
         mask: Bool[Tensor, "B S"],
     ) -> Aggregated:
         """p_s or n_s, from what `weights` and `logits` made of each news."""
         if self.attention is not None and self.norm is not None:
-            news = news.rows() if isinstance(news, Placed) else news
+            news = news.rows() if isinstance(news, TableRows) else news
             found = self.aggregate(self.norm(news + self.attention(qkv, mask)), mask)
         else:
             assert logits is not None
             found = aggregate(logits, news, mask)
-        return Aggregated(or_else(found.vector, mask.any(-1), self.nothing), found.weight)
+        return Aggregated(where_present(found.vector, mask.any(-1), self.nothing), found.weight)
 
 
 class Similarity(nn.Module):
@@ -108,7 +108,7 @@ class Similarity(nn.Module):
 
     def forward(self, own: Float[Tensor, "B S D"], read: Float[Tensor, "B S D"]) -> Float[Tensor, "B S"]:
         """From what `self.own` and `self.read` gave."""
-        return along(torch.tanh(own + read), self.out.weight[0]) + self.out.bias
+        return dot(torch.tanh(own + read), self.out.weight[0]) + self.out.bias
 
 
 class DenoisingAggregator(nn.Module):
@@ -145,24 +145,24 @@ class DenoisingAggregator(nn.Module):
 
     def forward(
         self,
-        news: Float[Tensor, "B S D"] | Placed,
-        own: Float[Tensor, "B S all"] | Placed,
+        news: Float[Tensor, "B S D"] | TableRows,
+        own: Float[Tensor, "B S all"] | TableRows,
         mask: Bool[Tensor, "B S"],
-        other: Float[Tensor, "B T all"] | Placed | None,
+        other: Float[Tensor, "B T all"] | TableRows | None,
         other_mask: Bool[Tensor, "B T"],
     ) -> Aggregated:
         """p_h or n_h, and the weight of each news, from what `weights` and `weights_opposite` made of each news."""
         # Eq. 6: s^p - ReLU(gamma) * s^n
-        if isinstance(own, Placed):
+        if isinstance(own, TableRows):
             assert not isinstance(other, Tensor)
             trust, contrary = self._similarities_in_place(own, other)  # (B S)
         else:
-            assert not isinstance(other, Placed)
+            assert not isinstance(other, TableRows)
             trust, contrary = self._similarities(own, mask, other, other_mask)
         if contrary is not None:
             trust = trust - torch.relu(self.gamma) * contrary
         weight = masked_softmax(trust, mask)
-        return Aggregated(or_else(weighted_sum(weight, news), mask.any(-1), self.nothing), weight)
+        return Aggregated(where_present(weighted_sum(weight, news), mask.any(-1), self.nothing), weight)
 
     def _similarities(
         self,
@@ -184,11 +184,11 @@ class DenoisingAggregator(nn.Module):
         other_key, other_value = other.chunk(2, dim=-1)
         opposite = attend(query, other_key, other_value, other_mask.unsqueeze(1))  # (B S D)
         there = other_mask.any(-1, keepdim=True).expand(mask.shape)
-        opposite = or_else(opposite, there, self.contrary.read(self.unopposed))
+        opposite = where_present(opposite, there, self.contrary.read(self.unopposed))
         return similar, self.contrary(own_contrary[0], opposite)
 
     def _similarities_in_place(
-        self, own: Placed, other: Placed | None
+        self, own: TableRows, other: TableRows | None
     ) -> tuple[Float[Tensor, "B S"], Float[Tensor, "B S"] | None]:
         """The same by kernels that read the news in their tables."""
         to_similar, bias = self.similar.out.weight[0], self.similar.out.bias

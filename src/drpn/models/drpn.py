@@ -23,19 +23,19 @@ from drpn.layers.attention import (
     GatedAggregate,
     Weight,
     aggregate,
-    along,
-    in_parts,
+    concat_sequences,
+    dot,
     inner_products,
-    one_after_the_other,
-    or_else,
+    joint_linear,
     read_in_tables,
-    side_by_side,
+    split_heads,
+    where_present,
 )
-from drpn.layers.gather import Placed
+from drpn.layers.gather import TableRows
 from drpn.layers.news import IdVectors, TitleEncoder
 from drpn.models.aggregators import ContentAggregator, DenoisingAggregator, GraphNetwork
 from drpn.models.base import ClickModel, DataShape
-from drpn.models.encoded import Later, at_positions
+from drpn.models.encoded import LazyProjection, at_positions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,10 +90,10 @@ ABLATIONS = {
 class SideRows(NamedTuple):
     """What a news brings as a clicked, or as a skipped, news."""
 
-    content: Float[Tensor, "... QKV"] | Placed
-    denoise: Float[Tensor, "... all"] | Placed
+    content: Float[Tensor, "... QKV"] | TableRows
+    denoise: Float[Tensor, "... all"] | TableRows
     """For the denoising of its own sequence; no columns where there is none."""
-    opposite: Float[Tensor, "... all"] | Placed
+    opposite: Float[Tensor, "... all"] | TableRows
     """For that of the opposite sequence."""
 
 
@@ -113,12 +113,12 @@ class Side(nn.Module):
         opposite = [] if other is None or other.denoise is None else other.denoise.weights_opposite()
         return [*self.content.weights(), *own, *opposite]
 
-    def unpack(self, packed: Float[Tensor, "... all"] | Placed) -> SideRows:
+    def unpack(self, packed: Float[Tensor, "... all"] | TableRows) -> SideRows:
         """What these weights made, side by side, by name."""
         own, opposite = (0, 0) if self.denoise is None else ((5, 2) if self.denoise.opposite else (4, 0))
         parts = [count * self.size for count in (len(self.content.weights()), own, opposite)]
         # one split: the gradients of its parts are joined in one go
-        return SideRows(*(packed.split(parts) if isinstance(packed, Placed) else torch.split(packed, parts, dim=-1)))
+        return SideRows(*(packed.split(parts) if isinstance(packed, TableRows) else torch.split(packed, parts, dim=-1)))
 
 
 class Interests(NamedTuple):
@@ -131,9 +131,9 @@ class Interests(NamedTuple):
 class Members(NamedTuple):
     """What the news of a sequence bring to one view."""
 
-    news: Float[Tensor, "... D"] | Placed
-    plain: Float[Tensor, "... D"] | Placed
-    side: Float[Tensor, "... all"] | Placed
+    news: Float[Tensor, "... D"] | TableRows
+    plain: Float[Tensor, "... D"] | TableRows
+    side: Float[Tensor, "... all"] | TableRows
     logits: Float[Tensor, "..."] | None
     reader: Float[Tensor, "..."]
 
@@ -145,18 +145,18 @@ class ViewRows(NamedTuple):
     """The vectors that are aggregated."""
     plain: Float[Tensor, "U D"]
     """Those that the fusion net reads and the score compares with."""
-    sides: dict[str, Float[Tensor, "U all"] | Later]
+    sides: dict[str, Float[Tensor, "U all"] | LazyProjection]
     """What they bring to each sequence, as `Side.unpack` reads it."""
     logits: dict[str, Float[Tensor, "U"] | None]
     reader: Float[Tensor, "U"]
-    candidate: Float[Tensor, "U FD"] | Later
+    candidate: Float[Tensor, "U FD"] | LazyProjection
 
     def members(self, name: str, positions: Int[Tensor, "B S"], *, gathered: bool) -> Members:
         """What those of a clicked or a skipped sequence bring; what is wide may be left in its table."""
         side, narrow = self.sides[name], (self.logits[name], self.reader)
-        if gathered or isinstance(side, Later):
+        if gathered or isinstance(side, LazyProjection):
             return Members(*at_positions((self.news, self.plain, side, *narrow), positions))
-        news, plain, placed = (Placed(table, positions) for table in (self.news, self.plain, side))
+        news, plain, placed = (TableRows(table, positions) for table in (self.news, self.plain, side))
         return Members(news, plain, placed, *at_positions(narrow, positions))
 
 
@@ -183,16 +183,19 @@ class View(nn.Module):
         """`news` are the vectors that are aggregated, `plain` those that the fusion net reads."""
         weights = {name: self._side(name).weights(self._opposite(name)) for name in self.sides}
         candidate = [Weight.of(self.fusion.candidate)]
-        sides: Sequence[Tensor | Later]
-        for_candidates: Tensor | Later
+        sides: Sequence[Tensor | LazyProjection]
+        for_candidates: Tensor | LazyProjection
         if self.training and not news.is_cuda:
-            sides, for_candidates = [Later(news, some) for some in weights.values()], Later(plain, candidate)
+            sides, for_candidates = (
+                [LazyProjection(news, some) for some in weights.values()],
+                LazyProjection(plain, candidate),
+            )
         else:
             together = plain is news
-            packed = side_by_side(news, [*chain(*weights.values()), *(candidate if together else [])])
+            packed = joint_linear(news, [*chain(*weights.values()), *(candidate if together else [])])
             sizes = [sum(len(one.matrix) for one in some) for some in weights.values()]
             *sides, rest = torch.split(packed, [*sizes, packed.shape[-1] - sum(sizes)], dim=-1)
-            for_candidates = rest if together else side_by_side(plain, candidate)
+            for_candidates = rest if together else joint_linear(plain, candidate)
         return ViewRows(
             news=news,
             plain=plain,
@@ -266,14 +269,14 @@ class FusionNet(nn.Module):
         """The users' half of Eq. 9, from u_f = Aggregate([P | N])."""
         mask = torch.cat(masks, dim=1)
         logits = torch.cat([one.reader for one in members], dim=1)
-        reader = aggregate(logits, one_after_the_other([one.plain for one in members]), mask).vector
-        reader = or_else(reader, mask.any(-1), self.nobody)
-        return in_parts(self.user(reader), self.count)
+        reader = aggregate(logits, concat_sequences([one.plain for one in members]), mask).vector
+        reader = where_present(reader, mask.any(-1), self.nobody)
+        return split_heads(self.user(reader), self.count)
 
     def forward(self, user: Float[Tensor, "B F D"], candidate: Float[Tensor, "B C FD"]) -> Float[Tensor, "B C F"]:
         """Eq. 9: beta = tanh([u_f; r_c] W_1 + b_1) W_2 + b_2, for each representation."""
-        both = torch.tanh(user.unsqueeze(1) + in_parts(candidate, self.count))  # (B C F D)
-        return along(both, self.out) + self.bias
+        both = torch.tanh(user.unsqueeze(1) + split_heads(candidate, self.count))  # (B C F D)
+        return dot(both, self.out) + self.bias
 
 
 class Viewed(NamedTuple):
@@ -322,7 +325,7 @@ class Drpn(ClickModel):
         longest = max(head, *(at.shape[1] for at in positions.values()))
         # not the news themselves: after a norm they are in float32 whatever the projections are in
         side = encoded["semantic"].sides[self.reads[0]]
-        gathered = isinstance(side, Later) or not read_in_tables(side, longest)
+        gathered = isinstance(side, LazyProjection) or not read_in_tables(side, longest)
         return {
             view: self._view(view).read(
                 {name: rows.members(name, at, gathered=gathered) for name, at in positions.items()}, masks

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from drpn.batches.batch import NewsRows
-from drpn.layers.attention import Weight, side_by_side
+from drpn.layers.attention import Weight, joint_linear
 from drpn.layers.gather import gather, rows
 from drpn.models.base import ClickModel, Encoded
 
@@ -17,7 +17,7 @@ _STEP = {"cpu": 512, "cuda": 8_192}
 
 
 @dataclass(frozen=True)
-class Later:
+class LazyProjection:
     """Projections that are made when it is known of which news: training on a CPU, where each has few of its roles."""
 
     items: Float[Tensor, "U D"]
@@ -26,7 +26,7 @@ class Later:
     def at(self, positions: Int[Tensor, "..."]) -> Float[Tensor, "... all"]:
         """Those of the news at some positions, each made once; 0 is padding before and after."""
         wanted, places = torch.unique(torch.cat([positions.new_zeros(1), positions.flatten()]), return_inverse=True)
-        return rows(side_by_side(rows(self.items, wanted), self.weights), places[1:].view(positions.shape))
+        return rows(joint_linear(rows(self.items, wanted), self.weights), places[1:].view(positions.shape))
 
 
 def map_tensors(function: Callable[..., Any], *encoded: Encoded) -> Encoded:
@@ -34,7 +34,7 @@ def map_tensors(function: Callable[..., Any], *encoded: Encoded) -> Encoded:
     first = encoded[0]
     if first is None:
         return None
-    if isinstance(first, Tensor | Later):
+    if isinstance(first, Tensor | LazyProjection):
         return function(*encoded)
     if isinstance(first, dict):
         return {name: map_tensors(function, *(one[name] for one in encoded)) for name in first}
@@ -46,8 +46,8 @@ def at_positions(encoded: Encoded, positions: Int[Tensor, "..."]) -> Encoded:
     """Every tensor at the positions of some news, gathered in one go; a tensor that stands twice is read once."""
     tables: list[Tensor] = []
 
-    def place(table: Tensor | Later) -> int:
-        if isinstance(table, Later):
+    def place(table: Tensor | LazyProjection) -> int:
+        if isinstance(table, LazyProjection):
             return -1
         for index, known in enumerate(tables):
             if known is table:
@@ -58,18 +58,18 @@ def at_positions(encoded: Encoded, positions: Int[Tensor, "..."]) -> Encoded:
     map_tensors(place, encoded)
     found = gather([table.unsqueeze(-1) if table.dim() == 1 else table for table in tables], positions)
 
-    def look_up(table: Tensor | Later) -> Tensor:
-        if isinstance(table, Later):
+    def look_up(table: Tensor | LazyProjection) -> Tensor:
+        if isinstance(table, LazyProjection):
             return table.at(positions)
         return found[place(table)].squeeze(-1) if table.dim() == 1 else found[place(table)]
 
     return map_tensors(look_up, encoded)
 
 
-def encode_in_steps(model: ClickModel, news: NewsRows, *, step: int | None = None) -> Encoded:
+def encode_all(model: ClickModel, news: NewsRows, *, step: int | None = None) -> Encoded:
     """All news encoded, so many at a time: as many as stay in a CPU's cache, or keep a GPU busy.
 
-    On a CPU those of like length come together, for `by_length` to spare their padding.
+    On a CPU those of like length come together, for `encode_by_length` to spare their padding.
     """
     device = next(model.parameters()).device
     step = step or _STEP[device.type]

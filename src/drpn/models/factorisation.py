@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from drpn.batches.batch import Batch, NewsRows
-from drpn.layers.attention import in_parts, inner_products, or_else, weighted_sum
+from drpn.layers.attention import inner_products, split_heads, weighted_sum, where_present
 from drpn.layers.gather import rows
 from drpn.layers.news import IdVectors, UserVectors
 from drpn.models.base import DataShape
@@ -69,7 +69,7 @@ class Features(nn.Module):
             for table in (self.ids.table, self.category, self.subcategory, self.words):
                 table.weight[:, 0] = 0
 
-    def of_news(self, news: NewsRows) -> NewsFeatures:
+    def news_features(self, news: NewsRows) -> NewsFeatures:
         """What the features of each news come to, whoever reads it."""
         candidate, clicked = slice(1, 1 + self.size), slice(1 + self.size, None)
         words = rows(self.words.weight, news.words)  # (U W 1+2D)
@@ -93,14 +93,14 @@ class Features(nn.Module):
         read = torch.cat([field[:, clicked] for field in found[1:]], dim=1)
         return NewsFeatures(Factors(weight + pairs, vector), fields, read)
 
-    def of_users(self, clicked: Float[Tensor, "U clicked"], batch: Batch) -> Float[Tensor, "B F D"]:
+    def user_features(self, clicked: Float[Tensor, "U clicked"], batch: Batch) -> Float[Tensor, "B F D"]:
         """The vector of each field; learned ones for what was clicked where nothing was."""
         read = weighted_sum(_shares(batch.clicked, clicked.dtype), rows(clicked, batch.clicked))  # (B clicked)
-        read = or_else(read, batch.clicked_mask.any(-1), self.nothing)
-        return in_parts(torch.cat([self.users(batch.users), read], dim=1), FIELDS)
+        read = where_present(read, batch.clicked_mask.any(-1), self.nothing)
+        return split_heads(torch.cat([self.users(batch.users), read], dim=1), FIELDS)
 
 
-def machine_scores(news: Factors, users: Float[Tensor, "B D"], candidates: Int[Tensor, "B C"]) -> Float[Tensor, "B C"]:
+def fm_scores(news: Factors, users: Float[Tensor, "B D"], candidates: Int[Tensor, "B C"]) -> Float[Tensor, "B C"]:
     """What the candidate's features come to, and their pairs with the user's; `users` are sums of x_i v_i."""
     found: Factors = at_positions(news, candidates)
     # over i of the user and j of the news: sum of <v_i, v_j> x_i x_j = <sum of x_i v_i, sum of x_j v_j>

@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from drpn.batches.batch import NewsRows
-from drpn.layers.attention import or_else, weighted_sum
+from drpn.layers.attention import weighted_sum, where_present
 from drpn.layers.gather import rows
 from drpn.layers.news import WORD_SPREAD, IdVectors, WordVectors
 from drpn.models.base import DataShape
@@ -47,7 +47,7 @@ class NewsFields(nn.Module):
         count = there.sum(-1, keepdim=True)  # (U 1)
         title = weighted_sum(there / count.clamp(min=1), words)  # (U D)
         found = [
-            or_else(title, count.squeeze(-1) > 0, self.untitled),
+            where_present(title, count.squeeze(-1) > 0, self.untitled),
             self.ids(news.rows, news.seen),
             rows(self.category.weight, news.category),
             rows(self.subcategory.weight, news.subcategory),

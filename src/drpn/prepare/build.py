@@ -27,7 +27,7 @@ from drpn.prepare.texts import strings
 from drpn.progress import Progress
 from drpn.schema import SHOWN, Column
 from drpn.state import profile_expressions as fb
-from drpn.versioned import write_sealed
+from drpn.versioned import write_versioned
 
 _USERS_AT_ONCE = 50_000
 """Users whose neighbours are counted at once, which bounds the memory for it."""
@@ -198,7 +198,7 @@ def build(
             "sources": [_source(file) for file in sources],
             "files": writer.checksums(),
         }
-        write_sealed(folder / MANIFEST, manifest)
+        write_versioned(folder / MANIFEST, manifest)
     return Dataset.open(folder, verify=False)
 
 

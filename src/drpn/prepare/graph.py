@@ -39,9 +39,9 @@ def groups_of_readers(feedback: ir.Table, *, readers: int = READERS) -> ir.Table
     are never more than `readers` pairs for a click.
     """
     clicks = feedback.filter(feedback.clicked).select("user", "news")
-    of_news = ibis.window(group_by="news")
+    news_features = ibis.window(group_by="news")
     in_order = ibis.window(group_by="news", order_by="user")
-    placed = clicks.mutate(place=ibis.row_number().over(in_order), count=clicks.count().over(of_news))
+    placed = clicks.mutate(place=ibis.row_number().over(in_order), count=clicks.count().over(news_features))
     groups = (placed["count"] + readers - 1) // readers
     return placed.select("user", "news", group=(placed.place * groups) // placed["count"])
 

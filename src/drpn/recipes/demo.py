@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from drpn.batches.tables import Tables
-from drpn.bundle.files import inference_device
+from drpn.bundle.files import pick_device
 from drpn.dataset.folder import Dataset
 from drpn.drawing.pictures import draw_readers
 from drpn.evaluation.metrics import Metrics, measure
@@ -15,10 +15,10 @@ from drpn.evaluation.scoring import score_impressions
 from drpn.explain.profiles import Reader, reader, typical_readers
 from drpn.explain.trace import Trace
 from drpn.logs.simulate import SimulationSettings, simulate
-from drpn.output import new_folder
+from drpn.output import atomic_folder
 from drpn.prepare.settings import DataSettings
 from drpn.progress import Progress, Silent
-from drpn.recipes.evaluate import Evaluation, compare, explain_in_numbers, reference_scores
+from drpn.recipes.evaluate import Evaluation, compare, measure_explanations, reference_scores
 from drpn.recipes.explain import choose_user, explain
 from drpn.recipes.prepare import prepare
 from drpn.recipes.runs import Run
@@ -58,7 +58,7 @@ def demo(
 ) -> Demo:
     """Simulate and prepare into `out`, replaced if an earlier demo made it; then train, measure and explain."""
     progress = progress or Silent()
-    with new_folder(out, replace=True) as folder:
+    with atomic_folder(out, replace=True) as folder:
         simulate(folder / "logs", SimulationSettings(users=users, seed=seed), progress=progress)
         settings = DataSettings(vector_size=SMALL["size"])
         prepare(folder / "logs", folder / "dataset", settings, progress=progress)
@@ -85,7 +85,7 @@ def _train(out: Path, name: str, progress: Progress) -> Run:
 def _evaluate(runs: dict[str, Run], dataset: Dataset, progress: Progress) -> Evaluation:
     """All models on one test split, beside what needs no learning; noise and faithfulness are the first one's."""
     impressions = dataset.impressions("test")
-    device = inference_device()
+    device = pick_device()
     tables = Tables.of(dataset, device)
     models = {name: run.bundle().model.to(device) for name, run in runs.items()}
     scores = {name: score_impressions(model, tables, impressions, progress) for name, model in models.items()}
@@ -96,5 +96,5 @@ def _evaluate(runs: dict[str, Run], dataset: Dataset, progress: Progress) -> Eva
         }
         table, comparisons = compare(measured, dataset, impressions, seed=0)
     first = models[MODELS[0]]
-    noise, faithful = explain_in_numbers(first, tables, dataset, impressions, seed=0, progress=progress)
+    noise, faithful = measure_explanations(first, tables, dataset, impressions, seed=0, progress=progress)
     return Evaluation("test", table, comparisons, noise, faithful)

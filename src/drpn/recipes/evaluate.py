@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from drpn.batches.tables import Tables
-from drpn.bundle.files import inference_device
+from drpn.bundle.files import pick_device
 from drpn.dataset.arrays import Array
 from drpn.dataset.folder import Dataset, Impressions, SplitName
 from drpn.evaluation.baselines import chance, popularity
@@ -20,7 +20,7 @@ from drpn.evaluation.submission import ScoresFormat, write_scores
 from drpn.explain.faithful import faithfulness
 from drpn.models.base import ClickModel
 from drpn.models.drpn import Drpn
-from drpn.models.encoded import encode_in_steps
+from drpn.models.encoded import encode_all
 from drpn.progress import Progress, Silent
 from drpn.recipes.noise import measure_noise
 from drpn.recipes.runs import Run
@@ -58,7 +58,7 @@ def evaluate(
     run = Run.open(path)
     bundle, dataset = run.bundle(), run.dataset()
     impressions = dataset.impressions(split)
-    device = inference_device()
+    device = pick_device()
     model, tables = bundle.model.to(device), Tables.of(dataset, device)
     found = score_impressions(model, tables, impressions, progress)
     if scores is not None:
@@ -67,7 +67,7 @@ def evaluate(
         systems = {run.facts["model"]: found} | reference_scores(dataset, impressions)
         measured = {name: measure(each, impressions.clicked, impressions.offsets) for name, each in systems.items()}
         table, comparisons = compare(measured, dataset, impressions, seed=seed)
-    noise, faithful = explain_in_numbers(model, tables, dataset, impressions, seed=seed, progress=progress)
+    noise, faithful = measure_explanations(model, tables, dataset, impressions, seed=seed, progress=progress)
     return Evaluation(split, table, comparisons, noise, faithful)
 
 
@@ -110,13 +110,13 @@ def has_profile(dataset: Dataset, users: Array) -> Array:
 
 
 @torch.no_grad()
-def explain_in_numbers(
+def measure_explanations(
     model: ClickModel, tables: Tables, dataset: Dataset, impressions: Impressions, *, seed: int, progress: Progress
 ) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
     """Noise AUC and faithfulness, of models that have such weights."""
     if not isinstance(model, Drpn):
         return None, None
-    encoded = encode_in_steps(model, tables.news)
+    encoded = encode_all(model, tables.news)
     noise = measure_noise(model, tables, dataset, seed=seed, encoded=encoded, progress=progress)
     rng = np.random.default_rng(seed)
     moved = faithfulness(model, tables, impressions, rng, encoded=encoded, progress=progress)

@@ -6,11 +6,11 @@ from typing import NamedTuple
 import numpy as np
 
 from drpn.batches.tables import Tables
-from drpn.bundle.files import Bundle, inference_device
+from drpn.bundle.files import Bundle, pick_device
 from drpn.dataset.folder import Dataset, SplitName
 from drpn.errors import ExplainError, OutputError
-from drpn.explain.trace import Trace, drpn_only, trace
-from drpn.output import writing_to
+from drpn.explain.trace import Trace, require_drpn, trace
+from drpn.output import explain_write_errors
 from drpn.progress import Progress, Silent
 from drpn.recipes.runs import Run
 
@@ -26,16 +26,16 @@ def explain(run_path: Path, user_id: str, out: Path | None = None, *, progress: 
     with progress.stage("opening"):
         run = Run.open(run_path)
         bundle, dataset = run.bundle(), run.dataset()
-        model = drpn_only(bundle.model)
+        model = require_drpn(bundle.model)
         user = _row_of(dataset, user_id)
     shown = last_shown(dataset, user) or _recent(bundle, user)
     with progress.stage("tracing"):
-        device = inference_device()
+        device = pick_device()
         found = trace(model.to(device), Tables.of(dataset, device), dataset, user, shown.candidates, shown.clicked)
     if out is not None:
         from drpn.drawing.case import draw_case  # plotting is loaded only where it is asked for
 
-        with progress.stage("picture"), writing_to(out):
+        with progress.stage("picture"), explain_write_errors(out):
             out.parent.mkdir(parents=True, exist_ok=True)
             draw_case(found, out, model=run.facts["model"].upper())
     return found

@@ -7,7 +7,7 @@ from typing import Any
 from drpn.layers.news import UserVectors
 from drpn.models.catalogue import CATALOGUE
 from drpn.prepare.settings import DataSettings
-from drpn.recipes.needs import REMEDIES, in_toml, needs_of, smallest
+from drpn.recipes.needs import REMEDIES, minimal_model, requirements_of, toml_value
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Description:
 def describe(name: str) -> Description:
     """The model of that name."""
     entry = CATALOGUE[name]
-    model = smallest(name, entry.settings)
+    model = minimal_model(name, entry.settings)
     by_id = any(isinstance(module, UserVectors) for module in model.modules())
     return Description(
         name=name,
@@ -65,10 +65,10 @@ def _more(name: str, settings: Any) -> dict[str, str]:
     found = {}
     for key, value in dataclasses.asdict(settings).items():
         if value is False:
-            for needed in _to_prepare(needs_of(name, replace(settings, **{key: True}))):
+            for needed in _to_prepare(requirements_of(name, replace(settings, **{key: True}))):
                 found[f"model.{key}=true"] = needed
     return found
 
 
 def _listed(settings: dict[str, Any]) -> str:
-    return ", ".join(f"{key}={in_toml(value)}" for key, value in settings.items())
+    return ", ".join(f"{key}={toml_value(value)}" for key, value in settings.items())

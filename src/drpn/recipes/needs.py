@@ -29,19 +29,19 @@ REMEDIES = {
 _SMALLEST = DataShape(news=2, words=2, users=2, categories=2, subcategories=2, entities=2)
 
 
-def smallest(model: str, settings: Any) -> ClickModel:
+def minimal_model(model: str, settings: Any) -> ClickModel:
     """The model for data that hold next to nothing: enough to ask it what it reads and needs."""
     return entry(model).model(settings, _SMALLEST)
 
 
-def needs_of(model: str, settings: Any) -> tuple[str, ...]:
+def requirements_of(model: str, settings: Any) -> tuple[str, ...]:
     """What a model with these settings needs, whatever the data."""
-    return smallest(model, settings).needs
+    return minimal_model(model, settings).needs
 
 
-def lacking(model: str, settings: Any, dataset: Dataset) -> str | None:
+def missing_requirements(model: str, settings: Any, dataset: Dataset) -> str | None:
     """What the folder lacks that the model needs, and how to prepare it, if it lacks anything."""
-    remedies = [REMEDIES[need] for need in needs_of(model, settings) if NEEDS[need] not in dataset.arrays]
+    remedies = [REMEDIES[need] for need in requirements_of(model, settings) if NEEDS[need] not in dataset.arrays]
     if not remedies:
         return None
     words = " and ".join(remedy.words for remedy in remedies)
@@ -52,9 +52,9 @@ def lacking(model: str, settings: Any, dataset: Dataset) -> str | None:
     )
 
 
-def check_needs(model: str, settings: Any, dataset: Dataset) -> None:
+def check_requirements(model: str, settings: Any, dataset: Dataset) -> None:
     """Refuse a folder that lacks what the model needs."""
-    problem = lacking(model, settings, dataset)
+    problem = missing_requirements(model, settings, dataset)
     if problem:
         raise FolderError(problem)
 
@@ -63,10 +63,10 @@ def _options(dataset: Dataset, more: dict[str, int]) -> str:
     """What else was chosen for the folder, so that it stays as it was, and what it needs more."""
     defaults, chosen = dataclasses.asdict(DataSettings()), dataset.manifest["settings"]
     kept = {name: chosen[name] for name, value in defaults.items() if chosen.get(name, value) != value}
-    options = [f"--set data.{name}={in_toml(value)}" for name, value in (kept | more).items()]
+    options = [f"--set data.{name}={toml_value(value)}" for name, value in (kept | more).items()]
     return " ".join((["--skip-unknown-news"] if chosen.get("skip_unknown_news") else []) + options)
 
 
-def in_toml(value: Any) -> str:
+def toml_value(value: Any) -> str:
     """As it is written behind --set."""
     return str(value).lower() if isinstance(value, bool) else str(value)

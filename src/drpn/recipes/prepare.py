@@ -8,7 +8,7 @@ from drpn.dataset.folder import Dataset
 from drpn.errors import SettingsError
 from drpn.logs.engines.duckdb import duckdb_engine
 from drpn.logs.formats import Format, read
-from drpn.output import new_folder
+from drpn.output import atomic_folder
 from drpn.prepare.build import build
 from drpn.prepare.settings import DataSettings
 from drpn.progress import Progress, Silent
@@ -34,7 +34,7 @@ def prepare(
     if not _MEMORY.fullmatch(memory):
         raise SettingsError(f"memory is {memory!r}; it takes a size such as 2GB")
     with (
-        new_folder(out, replace=replace) as folder,
+        atomic_folder(out, replace=replace) as folder,
         tempfile.TemporaryDirectory(prefix=".tables.", suffix=".partial", dir=folder.parent) as tables,
         duckdb_engine(Path(tables), memory=memory) as engine,
     ):

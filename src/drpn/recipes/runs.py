@@ -10,9 +10,9 @@ import drpn
 from drpn.bundle.files import Bundle
 from drpn.dataset.folder import Dataset
 from drpn.errors import RunError
-from drpn.output import whole_file, writing_to
+from drpn.output import atomic_file, explain_write_errors
 from drpn.provenance import commit
-from drpn.training.settings import TrainingSettings, without_effect
+from drpn.training.settings import TrainingSettings, ignored_settings
 
 FORMAT = 1
 RUN, BUNDLE, CURVE_PICTURE, TENSORBOARD = "run.json", "bundle", "curve.png", "tensorboard"
@@ -51,9 +51,9 @@ class Run:
             raise RunError(f"{path} is a file; choose another folder")
         if path.exists() and any(path.iterdir()):
             raise RunError(f"{path} holds other files; choose another folder")
-        with writing_to(path):
+        with explain_write_errors(path):
             path.mkdir(parents=True, exist_ok=True)
-            with whole_file(file) as scratch:
+            with atomic_file(file) as scratch:
                 scratch.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
         return cls(path, facts)
 
@@ -86,7 +86,7 @@ class Run:
 
 def first_difference(known: Sections, asked: Sections, defaults: Sections) -> str | None:
     """The first setting that a run was not made with as it is asked for now; those without effect may be others."""
-    idle = without_effect(asked["training"]["loss"])
+    idle = ignored_settings(asked["training"]["loss"])
     for section, values in asked.items():
         made = defaults[section] | known[section]
         for key in sorted({*made, *values} - set(idle)):
@@ -103,7 +103,7 @@ def sections(settings: Any, training: TrainingSettings) -> Sections:
     return plain
 
 
-def facts_of(dataset: Dataset, model: str, settings: Any, training: TrainingSettings) -> dict[str, Any]:
+def run_facts(dataset: Dataset, model: str, settings: Any, training: TrainingSettings) -> dict[str, Any]:
     """What a run is about."""
     return {
         "drpn": drpn.__version__,

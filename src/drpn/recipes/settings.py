@@ -55,7 +55,7 @@ def load_settings_of(
 
     Of `file` and `sets`, a setting of the section `model` reaches the models that have it.
     """
-    own = {model: load_settings(own_file(folder, model), model=model) for model in models}
+    own = {model: load_settings(model_config(folder, model), model=model) for model in models}
     said = config.read(SECTIONS, file=file, sets=sets)
     keys = {model: {field.name for field in fields(one.model)} for model, one in own.items()}
     for key in said["model"]:
@@ -67,7 +67,7 @@ def _keys(one: Entry) -> set[str]:
     return {field.name for field in fields(one.settings)}
 
 
-def own_file(folder: Path | None, model: str) -> Path | None:
+def model_config(folder: Path | None, model: str) -> Path | None:
     """NAME.toml of the folder, where it has that."""
     file = folder / f"{model}.toml" if folder else None
     return file if file and file.is_file() else None
@@ -81,7 +81,7 @@ def _with(own: Settings, said: dict[str, config.Table], keys: set[str], model: s
         raise SettingsError(f"{model}: {error}") from error
 
 
-def shipped(name: str) -> Path | None:
+def shipped_configs(name: str) -> Path | None:
     """A file or folder of `configs/`, where this source is a checkout."""
     path = Path(drpn.__file__).parents[2] / "configs" / name
     return path if path.exists() else None

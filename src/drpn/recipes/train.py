@@ -10,19 +10,19 @@ import torch
 
 from drpn.batches.samples import Clicks, Sampler
 from drpn.batches.tables import Tables
-from drpn.bundle.files import shape_of, write_bundle
+from drpn.bundle.files import data_shape, write_bundle
 from drpn.dataset.folder import Dataset
 from drpn.errors import DivergedError, TrainingError
 from drpn.evaluation.metrics import measure
 from drpn.evaluation.scoring import score_on_device
 from drpn.models.base import ClickModel
 from drpn.progress import Progress, Silent
-from drpn.recipes.needs import check_needs
-from drpn.recipes.runs import BUNDLE, CURVE_PICTURE, TENSORBOARD, Run, facts_of, sections
+from drpn.recipes.needs import check_requirements
+from drpn.recipes.runs import BUNDLE, CURVE_PICTURE, TENSORBOARD, Run, run_facts, sections
 from drpn.recipes.settings import entry, training_defaults
-from drpn.training.devices import check_precision, choose_device, data_device, naming_what_to_lower
+from drpn.training.devices import check_precision, choose_device, data_device, explain_out_of_memory
 from drpn.training.loop import CHECKPOINT, Loop, OnPoint, Trained
-from drpn.training.memory import memory_kept
+from drpn.training.memory import keep_freed_memory
 from drpn.training.settings import TrainingSettings
 from drpn.training.tensorboard import check_tensorboard, event_files
 
@@ -44,7 +44,7 @@ def train(
     chosen = entry(model)
     settings = settings or chosen.settings
     dataset = Dataset.open(folder)
-    check_needs(model, settings, dataset)
+    check_requirements(model, settings, dataset)
     device = choose_device(training)
     check_precision(training, device)
     if tensorboard:
@@ -54,15 +54,15 @@ def train(
     if not len(clicks):
         raise TrainingError(f"{folder} has nothing to train on: no impression has a click and a skip")
     defaults = sections(type(settings)(), TrainingSettings())
-    run = Run.start(out, facts_of(dataset, model, settings, training), defaults, resume=resume)
+    run = Run.start(out, run_facts(dataset, model, settings, training), defaults, resume=resume)
     if resume and (out / BUNDLE).exists():
         progress.note(f"{out} is trained to its end already")
         return run
     try:
-        on_cpu = memory_kept() if device.type == "cpu" else nullcontext()
-        with naming_what_to_lower("training.batch", training.batch), on_cpu:
+        on_cpu = keep_freed_memory() if device.type == "cpu" else nullcontext()
+        with explain_out_of_memory("training.batch", training.batch), on_cpu:
             torch.manual_seed(training.seed)
-            network = chosen.model(settings, shape_of(dataset)).to(device)
+            network = chosen.model(settings, data_shape(dataset)).to(device)
             tables = Tables.of(dataset, place, reads=network.reads, needs=network.needs)
             sampler = Sampler(clicks, tables, training.batch, training.negatives, training.seed)
             where = device.type if place == device else f"{device.type}, data in the host's memory"
@@ -88,7 +88,7 @@ def train(
 def validation_auc(model: ClickModel, tables: Tables, dataset: Dataset, size: int) -> float:
     """The mean AUC over the validation impressions; `size` is the model's, by which the memory for it goes."""
     impressions = dataset.impressions("validation")
-    with naming_what_to_lower("model.size", size):
+    with explain_out_of_memory("model.size", size):
         scores = score_on_device(model, tables, impressions, Silent())
     if not torch.isfinite(scores).all():
         raise DivergedError("the model's scores are no longer finite: the training has diverged; lower training.rate")

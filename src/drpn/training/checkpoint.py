@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from drpn.errors import RunError
-from drpn.output import whole_file
+from drpn.output import atomic_file
 
 FORMAT = 2
 
@@ -81,7 +81,7 @@ def _copied(
 
 def _write(file: Path, facts: dict[str, Any], tensors: dict[str, Tensor]) -> None:
     facts["checksum"] = _checksum(facts, tensors)
-    with whole_file(file) as scratch:
+    with atomic_file(file) as scratch:
         save_file(tensors, scratch, metadata={"drpn": json.dumps(facts)})
 
 

@@ -42,7 +42,7 @@ def precision(settings: TrainingSettings, device: torch.device) -> AbstractConte
 
 
 @contextmanager
-def naming_what_to_lower(setting: str, value: object) -> Iterator[None]:
+def explain_out_of_memory(setting: str, value: object) -> Iterator[None]:
     """Out of memory becomes one line that names the setting to lower."""
     try:
         yield

@@ -15,14 +15,14 @@ from drpn.batches.samples import Sampler
 from drpn.batches.tables import Tables
 from drpn.errors import DivergedError
 from drpn.models.base import ClickModel
-from drpn.output import whole_file
+from drpn.output import atomic_file
 from drpn.progress import Progress as Reporter
 from drpn.training.checkpoint import Checkpoints, Progress, load_checkpoint
 from drpn.training.loss import dropped_samples
-from drpn.training.optimiser import optimiser_of
+from drpn.training.optimiser import build_optimiser
 from drpn.training.settings import TrainingSettings
-from drpn.training.steps import Stepper, stepper
-from drpn.training.stopping import Stopped, between_steps
+from drpn.training.steps import Stepper, choose_stepper
+from drpn.training.stopping import Stopped, defer_interrupts
 
 CHECKPOINT, CURVE = "checkpoint.safetensors", "curve.jsonl"
 
@@ -60,14 +60,14 @@ class Loop:
 
     def run(self, validate: Validate, *, resume: bool) -> Trained:
         """Train until the passes or the patience are used up; leaves the best weights in the model."""
-        optimiser = optimiser_of(self.model, self.settings)
+        optimiser = build_optimiser(self.model, self.settings)
         progress, best = Progress(), dict[str, Tensor]()
         if resume and (self.folder / CHECKPOINT).exists():
             progress, best = load_checkpoint(self.folder / CHECKPOINT, self.model, optimiser)
             self.reporter.note(f"taken up in pass {progress.epoch + 1} at step {progress.step} of {len(self.sampler)}")
         self._note_idle_truncation()
         done = progress.epoch * len(self.sampler) + progress.step
-        step = stepper(self.model, self.tables, optimiser, self.settings, done)
+        step = choose_stepper(self.model, self.tables, optimiser, self.settings, done)
         curve = _read_curve(self.folder / CURVE, progress.epoch)
         for point in curve:
             self.on_point(point)
@@ -106,7 +106,7 @@ class Loop:
             self.model.train()
             plan = self.sampler.plan(progress.epoch)
             step.prepare(plan)
-            with between_steps() as asked_to_stop:
+            with defer_interrupts() as asked_to_stop:
                 for samples in step.batches(plan, progress.step):
                     summed += step(samples)
                     progress.step += 1
@@ -167,5 +167,5 @@ def _read_curve(file: Path, epochs: int) -> list[dict[str, Any]]:
 
 
 def _write_curve(file: Path, curve: list[dict[str, Any]]) -> None:
-    with whole_file(file) as scratch:
+    with atomic_file(file) as scratch:
         scratch.write_text("".join(json.dumps(point) + "\n" for point in curve))

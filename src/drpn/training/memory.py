@@ -12,7 +12,7 @@ _USUAL = {_MMAP_MAX: 65_536, _TRIM_THRESHOLD: 128 << 10, _TOP_PAD: 128 << 10}
 
 
 @contextmanager
-def memory_kept() -> Iterator[None]:
+def keep_freed_memory() -> Iterator[None]:
     """Within the block large tensors that are given back stay with the process.
 
     The C library returns them to the system otherwise, which maps and zeroes every page anew at the next step. Where it

@@ -11,7 +11,7 @@ from drpn.models.base import ClickModel
 from drpn.training.settings import TrainingSettings
 
 
-def optimiser_of(model: ClickModel, settings: TrainingSettings) -> torch.optim.Optimizer:
+def build_optimiser(model: ClickModel, settings: TrainingSettings) -> torch.optim.Optimizer:
     """The one of the settings; AdamW where weights decay, which without decay is Adam."""
     choices: dict[str, Any] = {
         "lr": settings.rate,

@@ -9,7 +9,7 @@ from typing import TypeVar
 Item = TypeVar("Item")
 
 
-def ahead(items: Iterator[Item], count: int) -> Iterator[Item]:
+def prefetch(items: Iterator[Item], count: int) -> Iterator[Item]:
     """The same items, made by another thread, so many before they are asked for; what it raises is raised here."""
     made: queue.Queue[tuple[Item, None] | tuple[None, BaseException | None]] = queue.Queue(count)
     left = threading.Event()

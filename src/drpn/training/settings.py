@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from typing import Literal
 
-OF_THE_MACHINE = ("device", "compile", "record", "data", "save_seconds")
+DEVICE_SETTINGS = ("device", "compile", "record", "data", "save_seconds")
 """Settings of how a training is run, and not of what it is."""
 _OF_TCE = ("tce_rate", "tce_steps")
 
 
-def without_effect(loss: str) -> tuple[str, ...]:
+def ignored_settings(loss: str) -> tuple[str, ...]:
     """Settings that change nothing of what is learnt with that loss."""
-    return OF_THE_MACHINE if loss == "tce" else (*OF_THE_MACHINE, *_OF_TCE)
+    return DEVICE_SETTINGS if loss == "tce" else (*DEVICE_SETTINGS, *_OF_TCE)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,13 +14,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from drpn.batches.batch import Batch, NewsRows, count_distinct, distinct
+from drpn.batches.batch import Batch, NewsRows, count_distinct_stories, distinct
 from drpn.batches.samples import Plan
 from drpn.batches.tables import Tables
 from drpn.models.base import ClickModel
 from drpn.training.devices import precision
 from drpn.training.loss import click_loss, dropped_samples, truncated_loss
-from drpn.training.prefetch import ahead
+from drpn.training.prefetch import prefetch
 from drpn.training.settings import TrainingSettings
 
 _ROUND = 1024
@@ -114,7 +114,7 @@ class Samples(NamedTuple):
 
 
 @dataclass
-class RecordedStepper(Stepper):
+class CapturedStepper(Stepper):
     """Plays a recorded step; batches of another size than the usual one run as they come."""
 
     capacity: int = 0
@@ -131,7 +131,7 @@ class RecordedStepper(Stepper):
         """Find how many distinct news the largest batch of the pass holds; more than were recorded: record anew."""
         known = self.tables.news
         counts = [
-            count_distinct(self.tables.batch(users, candidates, cut=False), news=len(known), reach=known.places)
+            count_distinct_stories(self.tables.batch(users, candidates, cut=False), news=len(known), reach=known.places)
             for users, candidates in plan.batches(self.settings.batch)
         ]
         needed = -(-int(torch.stack(counts).max()) // _ROUND) * _ROUND
@@ -192,7 +192,7 @@ class RecordedStepper(Stepper):
 
 
 @dataclass
-class HostStepper(RecordedStepper):
+class HostStepper(CapturedStepper):
     """Plays a recorded step on batches that were looked up in the host's memory."""
 
     def batches(self, plan: Plan, start: int = 0) -> Iterator[Samples]:
@@ -205,7 +205,7 @@ class HostStepper(RecordedStepper):
                 news, batch = self.look_up(samples, self.capacity if whole else None)
                 yield samples._replace(found=(_pinned(news), _pinned(batch)))
 
-        return ahead(looked_up(), _AHEAD)
+        return prefetch(looked_up(), _AHEAD)
 
     def given(self, samples: Samples) -> list[Tensor]:
         """News and batch, all their tensors."""
@@ -218,13 +218,13 @@ class HostStepper(RecordedStepper):
         return NewsRows(*given[:news]), Batch(*given[news:])
 
 
-def stepper(
+def choose_stepper(
     model: ClickModel, tables: Tables, optimiser: torch.optim.Optimizer, settings: TrainingSettings, done: int = 0
 ) -> Stepper:
     """The quickest way for the device that the model is on, and for where its data are; `done` steps came before."""
     if next(model.parameters()).device.type == "cpu" or not settings.record:
         return Stepper(model, tables, optimiser, settings, done)
-    kind = RecordedStepper if tables.clicked.is_cuda else HostStepper
+    kind = CapturedStepper if tables.clicked.is_cuda else HostStepper
     return kind(model, tables, optimiser, settings, done)
 
 

@@ -12,7 +12,7 @@ class Stopped(KeyboardInterrupt):
 
 
 @contextmanager
-def between_steps() -> Iterator[Callable[[], bool]]:
+def defer_interrupts() -> Iterator[Callable[[], bool]]:
     """Within the block the first Ctrl-C only sets a flag, which the callable reads; the second interrupts at once."""
     asked = threading.Event()
     if threading.current_thread() is not threading.main_thread():  # signals reach the main thread alone

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drpn.errors import SettingsError
-from drpn.output import writing_to
+from drpn.output import explain_write_errors
 from drpn.training.loop import OnPoint
 
 if TYPE_CHECKING:  # an extra, which need not be installed
@@ -31,7 +31,7 @@ def event_files(folder: Path, samples: int) -> Iterator[OnPoint]:
 
     def write(point: dict[str, Any]) -> None:
         nonlocal writer, seconds
-        with writing_to(folder):
+        with explain_write_errors(folder):
             writer = writer or _open(folder)
             pass_seconds = max(point["seconds"] - seconds, 0.01)  # the curve rounds to hundredths
             for name, value in (

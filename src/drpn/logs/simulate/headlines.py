@@ -43,8 +43,8 @@ def write_headlines(
     titles = _sentences(rng, vocabulary, topics, subtopic, clickbait, TITLE_WORDS, TITLE_SPREAD)
     abstracts = _sentences(rng, vocabulary, topics, subtopic, clickbait, ABSTRACT_WORDS, ABSTRACT_SPREAD)
     question, exclamation = np.where(clickbait[:, None], BAIT_END_MARKS, END_MARKS).T
-    luck = rng.random(len(subtopic))
-    ends = MARKS[np.where(luck < question, 3, np.where(luck < question + exclamation, 4, 0))]
+    uniform = rng.random(len(subtopic))
+    ends = MARKS[np.where(uniform < question, 3, np.where(uniform < question + exclamation, 4, 0))]
     without = rng.random(len(subtopic)) < WITHOUT_ABSTRACT
     return (
         [title + end for title, end in zip(titles, ends, strict=True)],
@@ -65,10 +65,10 @@ def _sentences(
     lengths = np.clip(drawn, 2, LONGEST_TITLE)
     story = np.repeat(np.arange(len(subtopic)), lengths)
     place = subtopic[story]
-    luck = rng.random(len(story))
-    from_subtopic = luck < SUBTOPIC_PART
-    from_topic = ~from_subtopic & (luck < SUBTOPIC_PART + TOPIC_PART)
-    from_bait = (luck > 1 - BAIT_PART) & clickbait[story]
+    uniform = rng.random(len(story))
+    from_subtopic = uniform < SUBTOPIC_PART
+    from_topic = ~from_subtopic & (uniform < SUBTOPIC_PART + TOPIC_PART)
+    from_bait = (uniform > 1 - BAIT_PART) & clickbait[story]
     kinds = [from_subtopic, from_topic, from_bait]
     start = np.select(
         kinds,

@@ -80,8 +80,8 @@ class Readers:
     def mood(self, stories: Stories, user: NDArray[np.int64], story: NDArray[np.int64]) -> NDArray[np.float64]:
         """What is peculiar to this user and this story, standard logistic, and the same whenever they meet."""
         mixed = _scramble(user.astype(np.uint64) * np.uint64(len(stories)) + story.astype(np.uint64), self.salt)
-        luck = ((mixed >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53
-        return np.log(luck) - np.log1p(-luck)
+        uniform = ((mixed >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53
+        return np.log(uniform) - np.log1p(-uniform)
 
 
 def opinion_of(feeling: NDArray[np.float64]) -> NDArray[np.int8]:
@@ -122,9 +122,9 @@ def _tastes(rng: np.random.Generator, topics: Topics, users: int) -> NDArray[np.
     keys = np.log(by_topic) + rng.gumbel(size=(users, len(by_topic)))
     rank = np.argsort(np.argsort(-keys, axis=1), axis=1)
     favourite = (rank < favourites[:, None])[:, topics.topic_of]
-    luck = rng.random((users, len(topics.subtopics)), dtype=np.float32)
-    likes = luck < np.where(favourite, LIKE_IN_FAVOURITE, LIKE_ELSEWHERE)
-    dislikes = luck > 1 - np.where(favourite, DISLIKE_IN_FAVOURITE, DISLIKE_ELSEWHERE)
+    uniform = rng.random((users, len(topics.subtopics)), dtype=np.float32)
+    likes = uniform < np.where(favourite, LIKE_IN_FAVOURITE, LIKE_ELSEWHERE)
+    dislikes = uniform > 1 - np.where(favourite, DISLIKE_IN_FAVOURITE, DISLIKE_ELSEWHERE)
     return likes.astype(np.int8) - dislikes.astype(np.int8)
 
 

@@ -10,7 +10,7 @@ from drpn.logs.simulate.settings import Simulated, SimulationSettings
 from drpn.logs.simulate.stories import Stories, shelve, tell_stories
 from drpn.logs.simulate.visits import Site, Visits
 from drpn.logs.simulate.write import Log, part_of, write_news, write_note
-from drpn.output import new_folder
+from drpn.output import atomic_folder
 from drpn.progress import Progress, Silent
 
 VISITS_AT_ONCE = 20_000
@@ -26,7 +26,7 @@ def simulate(
     progress: Progress = Silent(),
 ) -> Simulated:
     """Write the logs of a simulated newsroom, in MIND's format, and the truth behind them, into the folder `out`."""
-    with new_folder(out, replace=replace) as folder:
+    with atomic_folder(out, replace=replace) as folder:
         rng = np.random.default_rng(settings.seed)
         with progress.stage("telling stories"):
             stories = tell_stories(rng, settings.stories, settings.days, titles)

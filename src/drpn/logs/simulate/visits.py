@@ -134,9 +134,9 @@ class Site:
         length = np.maximum(2, np.minimum(length, stories // 3))
         read_on = length / (length + READ_ON / self._eagerness[visits.user])
         clicks = np.minimum(rng.geometric(1 - read_on), np.minimum(MOST_CLICKS, length - 1))
-        luck = rng.random((len(visits), MOST_CLICKS))
+        uniform = rng.random((len(visits), MOST_CLICKS))
         unwanted = self._settings.accidents
-        kind = np.where(luck >= unwanted, _INTEREST, np.where(luck < unwanted * BAIT_PART, _BAIT, _ACCIDENT))
+        kind = np.where(uniform >= unwanted, _INTEREST, np.where(uniform < unwanted * BAIT_PART, _BAIT, _ACCIDENT))
         return Wishes(length, clicks, kind)
 
     def _visit(

@@ -23,11 +23,11 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from drpn.batches.batch import Batch, NewsRows
-from drpn.layers.attention import aligned_linear, along
+from drpn.layers.attention import aligned_linear, dot
 from drpn.layers.gather import rows
 from drpn.layers.news import Dropout
 from drpn.models.base import ClickModel, DataShape
-from drpn.models.factorisation import FIELDS, Factors, Features, machine_scores
+from drpn.models.factorisation import FIELDS, Factors, Features, fm_scores
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +94,7 @@ class DeepNetwork(nn.Module):
             # a^(l+1) = ReLU(W^(l) a^(l) + b^(l))
             hidden = self.dropout(torch.relu(layer(hidden)))
         # W^(H+1) a^(H)
-        return along(hidden, self.out.weight[0])
+        return dot(hidden, self.out.weight[0])
 
 
 class DeepFm(ClickModel):
@@ -113,19 +113,19 @@ class DeepFm(ClickModel):
 
     def encode_news(self, news: NewsRows) -> DeepFmRows:
         """The features of each news, and what they bring to the first layer."""
-        features = self.features.of_news(news)
+        features = self.features.news_features(news)
         half = aligned_linear(features.fields.flatten(1), self.deep.news.weight)
         return DeepFmRows(features.factors, half, features.clicked)
 
     def read(self, encoded: DeepFmRows, batch: Batch) -> DeepFmReaders:
         """The features of each user, and what they bring to the first layer."""
-        fields = self.features.of_users(encoded.clicked, batch)
+        fields = self.features.user_features(encoded.clicked, batch)
         return DeepFmReaders(fields.sum(1), self.deep.user(fields.flatten(1)))
 
     def match(
         self, encoded: DeepFmRows, readers: DeepFmReaders, candidates: Int[Tensor, "B C"]
     ) -> Float[Tensor, "B C"]:
         """y_FM + y_DNN."""
-        machine = machine_scores(encoded.factors, readers.vector, candidates)
+        machine = fm_scores(encoded.factors, readers.vector, candidates)
         deep: Tensor = self.deep(readers.half.unsqueeze(1), rows(encoded.half, candidates))
         return machine + deep

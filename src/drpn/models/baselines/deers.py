@@ -24,7 +24,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from drpn.batches.batch import Batch, NewsRows
-from drpn.layers.attention import Weight, aligned_linear, along, or_else, side_by_side
+from drpn.layers.attention import Weight, aligned_linear, dot, joint_linear, where_present
 from drpn.layers.gather import rows
 from drpn.layers.news import Dropout
 from drpn.layers.recurrent import Gru
@@ -96,14 +96,14 @@ class Side(nn.Module):
 
     def encode(self, items: Float[Tensor, "U width"]) -> SideRows:
         """What each news brings, as an item and as the candidate."""
-        projected = side_by_side(items, [*self.gru.weights(), Weight.of(self.action)])
+        projected = joint_linear(items, [*self.gru.weights(), Weight.of(self.action)])
         hidden = self.action.out_features
         return SideRows(*torch.split(projected, [3 * hidden, hidden], dim=-1))
 
     def read(self, items: Float[Tensor, "B S 3h"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B h"]:
         """The state's half of the first layer."""
         # s: the state after the last item
-        state = or_else(self.gru(items, mask), mask.any(-1), self.nothing)  # (B h)
+        state = where_present(self.gru(items, mask), mask.any(-1), self.nothing)  # (B h)
         return aligned_linear(state, self.state.weight, self.state.bias)
 
     def match(self, state: Float[Tensor, "B h"], action: Float[Tensor, "B C h"]) -> Float[Tensor, "B C h"]:
@@ -148,4 +148,4 @@ class Deers(ClickModel):
         hidden = torch.cat(sides, dim=-1)  # (B C 2h)
         for layer in self.joined:
             hidden = torch.relu(layer(hidden))
-        return along(hidden, self.out.weight[0])
+        return dot(hidden, self.out.weight[0])

@@ -34,12 +34,12 @@ from drpn.layers.attention import (
     MultiHeadAttention,
     Weight,
     aligned_linear,
-    along,
-    in_parts,
+    dot,
+    joint_linear,
     masked_softmax,
-    or_else,
-    side_by_side,
+    split_heads,
     weighted_sum,
+    where_present,
 )
 from drpn.layers.gather import rows
 from drpn.layers.news import WORD_SPREAD, Dropout
@@ -96,7 +96,7 @@ class Heads(NamedTuple):
     @classmethod
     def of(cls, projected: Float[Tensor, "B S QKV"], heads: int) -> "Heads":
         """Those that are side by side."""
-        return cls(*(in_parts(part, heads).transpose(1, 2) for part in projected.chunk(3, dim=-1)))
+        return cls(*(split_heads(part, heads).transpose(1, 2) for part in projected.chunk(3, dim=-1)))
 
 
 class OwnPart(NamedTuple):
@@ -213,11 +213,11 @@ class ExternalAttention(nn.Module):
         half = aligned_linear(feedback, own + difference, self.hidden.bias)  # (B C h)
         # W (f * x) = (W * f) x
         scaled = (feedback.unsqueeze(2) * product).flatten(1, 2)  # (B Ch D)
-        both = in_parts(items @ scaled.to(items.dtype).transpose(1, 2), half.shape[1])  # (B S C h)
+        both = split_heads(items @ scaled.to(items.dtype).transpose(1, 2), half.shape[1])  # (B S C h)
         hidden = torch.relu(both + half.unsqueeze(1) + halves.unsqueeze(2))
-        logits = along(hidden, self.gate.weight[0]).transpose(1, 2) / self.scale  # (B C S)
+        logits = dot(hidden, self.gate.weight[0]).transpose(1, 2) / self.scale  # (B C S)
         found = masked_softmax(logits, mask.unsqueeze(1)).to(items.dtype) @ items  # (B C D)
-        return or_else(found, mask.any(-1, keepdim=True), self.nothing)
+        return where_present(found, mask.any(-1, keepdim=True), self.nothing)
 
 
 class Target(NamedTuple):
@@ -285,7 +285,7 @@ class Dfn(ClickModel):
     def encode_news(self, news: NewsRows) -> DfnRows:
         """The features of each news, and every projection of them."""
         fields = self.fields(news)  # (U F 1+size)
-        wide = along(fields[..., 0], self.out_wide.weight[0])  # (U)
+        wide = dot(fields[..., 0], self.out_wide.weight[0])  # (U)
         item = self.dropout(fields[..., 1:].flatten(1))  # (U D)
         deep, width = Weight.of(self.deep_target), item.shape[-1]
         weights = [
@@ -296,7 +296,7 @@ class Dfn(ClickModel):
             Weight(self.skipped.item.weight),
         ]
         sizes = [len(deep.matrix), 3 * width, 3 * width, width, width]
-        half, in_clicked, in_skipped, click, skip = torch.split(side_by_side(item, weights), sizes, dim=-1)
+        half, in_clicked, in_skipped, click, skip = torch.split(joint_linear(item, weights), sizes, dim=-1)
         target = Target(item, wide, half, in_clicked, in_skipped)
         return DfnRows(target, self._of_click(click), self._of_skip(skip))
 
@@ -340,20 +340,20 @@ class Dfn(ClickModel):
         feedback = torch.cat([clicked, skipped, seen], dim=-1)  # (B C 3D)
         # never less than float32: these are added up to the score
         wide = torch.promote_types(feedback.dtype, torch.float32)
-        vectors = in_parts(torch.cat([target.item, feedback], dim=-1).to(wide), 4 * FIELDS)  # (B C 16 D)
+        vectors = split_heads(torch.cat([target.item, feedback], dim=-1).to(wide), 4 * FIELDS)  # (B C 16 D)
         # over i < j: sum of v_i * v_j = ((sum of v_i)^2 - sum of v_i^2) / 2
         pairs = (vectors.sum(-2).square() - vectors.square().sum(-2)) / 2  # (B C size)
         deep = torch.relu(target.half + aligned_linear(feedback, self.deep_feedback.weight))
         deep = torch.relu(aligned_linear(deep, self.deepest.weight, self.deepest.bias))
-        return target.wide + along(torch.cat([pairs, deep.to(wide)], dim=-1), self.out.weight[0])
+        return target.wide + dot(torch.cat([pairs, deep.to(wide)], dim=-1), self.out.weight[0])
 
     def _of_click(self, click: Float[Tensor, "... D"]) -> Float[Tensor, "... QKV"]:
         """What x brings to the transformer over clicks."""
-        return side_by_side(click, self.clicked.attention.weights())
+        return joint_linear(click, self.clicked.attention.weights())
 
     def _of_skip(self, skip: Float[Tensor, "... D"]) -> Float[Tensor, "... all"]:
         """What x brings to the transformer over skips, to the hidden layer of the external attention, and itself."""
-        projected = side_by_side(skip, [*self.skipped.attention.weights(), self.external.weight()])
+        projected = joint_linear(skip, [*self.skipped.attention.weights(), self.external.weight()])
         return torch.cat([projected, skip], dim=-1)
 
 

@@ -30,10 +30,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from drpn.batches.batch import Batch, NewsRows
-from drpn.layers.attention import Weight, aligned_linear, along, masked_softmax, or_else, side_by_side
+from drpn.layers.attention import Weight, aligned_linear, dot, joint_linear, masked_softmax, where_present
 from drpn.layers.convolution import WordConvolution, masked_max
 from drpn.layers.gather import rows
-from drpn.layers.news import Dropout, WordVectors, by_length
+from drpn.layers.news import Dropout, WordVectors, encode_by_length
 from drpn.models.base import ClickModel, DataShape
 
 _LEAST_VARIANCE = 1e-4
@@ -81,7 +81,7 @@ class Kcnn(nn.Module):
         """The vector of each title; a learned one where there is nothing in it."""
         # c^h_i = ReLU(h * W_[i:i+l-1] + b), and the maximum of c^h_i over i, for every filter h
         found = [masked_max(convolution(items, mask), mask) for convolution in self.convolutions]
-        return or_else(torch.cat(found, dim=-1), mask.any(-1), self.nothing)
+        return where_present(torch.cat(found, dim=-1), mask.any(-1), self.nothing)
 
 
 class Entities(nn.Module):
@@ -133,7 +133,7 @@ class PairNet(nn.Module):
         slope = self.scale * torch.rsqrt(variance + _LEAST_VARIANCE)
         # N(x) = slope (x - mean) + shift, of each half by itself; in float32, as the slope is, whatever the halves are
         hidden = clicked * slope + ((candidate - mean) * slope + self.shift)
-        return along(self.activation(hidden), self.out.weight[0])
+        return dot(self.activation(hidden), self.out.weight[0])
 
     def _learn(self, pairs: Float[Tensor, "... A"], there: Bool[Tensor, "..."]) -> tuple[Tensor, Tensor]:
         """Mean and variance of a batch, by which those that are used outside of training are moved."""
@@ -195,13 +195,13 @@ class Dkn(ClickModel):
 
     def encode_news(self, news: NewsRows) -> DknRows:
         """Section 4.3: e(t), of which the two networks take their halves."""
-        vector = by_length(self._read_title, news.words)
+        vector = encode_by_length(self._read_title, news.words)
         if self.entities is not None:
             vector = torch.cat([vector, self.entities(news.entities)], dim=-1)
         networks = self.attention, self.prediction
         return DknRows(
-            clicked=side_by_side(vector, [Weight.of(network.clicked) for network in networks]),
-            candidate=side_by_side(vector, [Weight.of(network.candidate) for network in networks]),
+            clicked=joint_linear(vector, [Weight.of(network.clicked) for network in networks]),
+            candidate=joint_linear(vector, [Weight.of(network.candidate) for network in networks]),
         )
 
     def _read_title(self, words: Int[Tensor, "U W"]) -> Float[Tensor, "U F"]:
@@ -219,7 +219,7 @@ class Dkn(ClickModel):
         # W_a e(i) with e(i) = sum over k of s_k e(t_k)
         weight = self.weigh(own.attention, candidate.attention, readers.mask, candidates != 0)
         user = weight.to(own.prediction.dtype) @ own.prediction  # (B C P)
-        user = or_else(user, readers.mask.any(-1, keepdim=True), self.nothing)
+        user = where_present(user, readers.mask.any(-1, keepdim=True), self.nothing)
         # G(e(i), e(t_j))
         score: Tensor = self.prediction(user, candidate.prediction, candidates != 0)
         return score

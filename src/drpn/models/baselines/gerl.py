@@ -25,9 +25,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from drpn.batches.batch import Batch, NewsRows
-from drpn.layers.attention import GatedAggregate, MultiHeadAttention, aggregate, inner_products, or_else
+from drpn.layers.attention import GatedAggregate, MultiHeadAttention, aggregate, inner_products, where_present
 from drpn.layers.gather import rows
-from drpn.layers.news import ID_SPREAD, WORD_SPREAD, Dropout, UserVectors, WordVectors, by_length
+from drpn.layers.news import ID_SPREAD, WORD_SPREAD, Dropout, UserVectors, WordVectors, encode_by_length
 from drpn.models.base import ClickModel, DataShape
 from drpn.models.encoded import at_positions
 
@@ -75,7 +75,7 @@ class NewsEncoder(nn.Module):
 
     def forward(self, words: Int[Tensor, "U W"], topics: Int[Tensor, "U"]) -> Float[Tensor, "U D"]:
         """v = [v_t; v_p]; a learned vector stands for a title without words, zeros for no topic."""
-        title = by_length(self._read_title, words)
+        title = encode_by_length(self._read_title, words)
         # v_p
         topic = rows(self.topics.weight, topics)
         return torch.cat([title, topic.to(title.dtype)], dim=-1)
@@ -89,7 +89,7 @@ class NewsEncoder(nn.Module):
         # h_{i,k} = V_k (sum over j of alpha^k_{i,j} e_j) with alpha^k_{i,j} = softmax over j of e_i^T W_k e_j
         context = self.dropout(self.attention(projected, mask))  # (U W D)
         # v_t = sum of beta_i h_i with beta_i = softmax over i of q_w^T tanh(U_w h_i + u_w)
-        return or_else(self.aggregate(context, mask).vector, mask.any(-1), self.untitled)
+        return where_present(self.aggregate(context, mask).vector, mask.any(-1), self.untitled)
 
 
 class Attention(nn.Module):
@@ -108,7 +108,7 @@ class Attention(nn.Module):
         self, items: Float[Tensor, "B S D"], logits: Float[Tensor, "B S"], mask: Bool[Tensor, "B S"]
     ) -> Float[Tensor, "B D"]:
         """The vector of each sequence of items."""
-        return or_else(aggregate(logits, items, mask).vector, mask.any(-1), self.nothing)
+        return where_present(aggregate(logits, items, mask).vector, mask.any(-1), self.nothing)
 
 
 class GerlRows(NamedTuple):

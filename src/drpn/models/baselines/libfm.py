@@ -24,7 +24,7 @@ from torch import Tensor
 
 from drpn.batches.batch import Batch, NewsRows
 from drpn.models.base import ClickModel, DataShape
-from drpn.models.factorisation import Factors, Features, machine_scores
+from drpn.models.factorisation import Factors, Features, fm_scores
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,15 +66,15 @@ class LibFm(ClickModel):
 
     def encode_news(self, news: NewsRows) -> LibFmRows:
         """Weights, pairs and sum of the features of each news."""
-        features = self.features.of_news(news)
+        features = self.features.news_features(news)
         return LibFmRows(features.factors, features.clicked)
 
     def read(self, encoded: LibFmRows, batch: Batch) -> Float[Tensor, "B D"]:
         """The sum of x_i v_i over the features of each user."""
-        return self.features.of_users(encoded.clicked, batch).sum(1)
+        return self.features.user_features(encoded.clicked, batch).sum(1)
 
     def match(
         self, encoded: LibFmRows, readers: Float[Tensor, "B D"], candidates: Int[Tensor, "B C"]
     ) -> Float[Tensor, "B C"]:
         """y(x), but for what is the user's alone."""
-        return machine_scores(encoded.factors, readers, candidates)
+        return fm_scores(encoded.factors, readers, candidates)

@@ -21,10 +21,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from drpn.batches.batch import Batch, NewsRows
-from drpn.layers.attention import inner_products, or_else, side_by_side
+from drpn.layers.attention import inner_products, joint_linear, where_present
 from drpn.layers.convolution import ConvolvedText
 from drpn.layers.gather import rows
-from drpn.layers.news import WORD_SPREAD, UserVectors, WordVectors, by_length
+from drpn.layers.news import WORD_SPREAD, UserVectors, WordVectors, encode_by_length
 from drpn.layers.recurrent import Gru
 from drpn.models.base import ClickModel, DataShape
 
@@ -105,10 +105,10 @@ class Lstur(ClickModel):
 
     def encode_news(self, news: NewsRows) -> LsturRows:
         """News encoder: e = [e_t; e_v; e_sv]; and its products in the gates."""
-        title = by_length(self._read_title, news.words)  # e_t
+        title = encode_by_length(self._read_title, news.words)  # e_t
         parts = title, self.category(news.category), self.subcategory(news.subcategory)
         vector = torch.cat(parts, dim=-1)  # (U D)
-        return LsturRows(vector, side_by_side(vector, self.recent.weights()))
+        return LsturRows(vector, joint_linear(vector, self.recent.weights()))
 
     def _read_title(self, words: Int[Tensor, "U W"]) -> Float[Tensor, "U F"]:
         found: Tensor = self.title(self.words(words), words != 0)
@@ -132,7 +132,7 @@ class Lstur(ClickModel):
             state: Tensor = self.recent(clicked, mask, long)
             return state
         # u = [u_s; u_l] with u_s = h_k and h_0 = 0
-        short = or_else(self.recent(clicked, mask), mask.any(-1), self.nothing)
+        short = where_present(self.recent(clicked, mask), mask.any(-1), self.nothing)
         return torch.cat([short, long], dim=-1)
 
     def match(

@@ -17,10 +17,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from drpn.batches.batch import Batch, NewsRows
-from drpn.layers.attention import Aggregated, GatedAggregate, aggregate, aligned_linear, inner_products, or_else
+from drpn.layers.attention import Aggregated, GatedAggregate, aggregate, aligned_linear, inner_products, where_present
 from drpn.layers.convolution import ConvolvedText
 from drpn.layers.gather import rows
-from drpn.layers.news import WORD_SPREAD, WordVectors, by_length
+from drpn.layers.news import WORD_SPREAD, WordVectors, encode_by_length
 from drpn.models.base import ClickModel, DataShape
 from drpn.models.encoded import at_positions
 
@@ -111,7 +111,7 @@ class Naml(ClickModel):
     def look(self, news: NewsRows) -> Float[Tensor, "U V F"]:
         """The views of each news: title, category, subcategory, and the abstract where it is one."""
         views = [
-            by_length(self._read_title, news.words),
+            encode_by_length(self._read_title, news.words),
             self.category(news.category),
             self.subcategory(news.subcategory),
         ]
@@ -134,7 +134,7 @@ class Naml(ClickModel):
         clicked = at_positions(encoded, batch.clicked)
         # u = sum of alpha_i r_i with alpha_i = softmax over i of q_n^T tanh(W_n r_i + b_n)
         user = aggregate(clicked.logit, clicked.vector, batch.clicked_mask).vector
-        return or_else(user, batch.clicked_mask.any(-1), self.nothing)
+        return where_present(user, batch.clicked_mask.any(-1), self.nothing)
 
     def match(
         self, encoded: NamlRows, readers: Float[Tensor, "B F"], candidates: Int[Tensor, "B C"]

@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from drpn.batches.batch import Batch, NewsRows
-from drpn.layers.attention import Aggregated, aggregate, aligned_linear, inner_products, or_else
+from drpn.layers.attention import Aggregated, aggregate, aligned_linear, inner_products, where_present
 from drpn.layers.convolution import WordConvolution
 from drpn.layers.gather import gather
 from drpn.layers.news import Dropout, UserVectors, WordVectors
@@ -82,7 +82,7 @@ class PersonalAttention(nn.Module):
         logits = _asked(keys.flatten(1, 2), query).view(mask.shape)
         found = aggregate(*(each.flatten(0, 1) for each in (logits, items, mask)))
         vector = found.vector.view(*mask.shape[:2], items.shape[-1])
-        return Aggregated(or_else(vector, mask.any(-1), self.nothing), found.weight.view(mask.shape))
+        return Aggregated(where_present(vector, mask.any(-1), self.nothing), found.weight.view(mask.shape))
 
 
 def _asked(keys: Float[Tensor, "B S h"], query: Float[Tensor, "B h"]) -> Float[Tensor, "B S"]:

@@ -19,9 +19,16 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from drpn.batches.batch import Batch, NewsRows
-from drpn.layers.attention import Aggregated, GatedAggregate, MultiHeadAttention, in_place, inner_products, or_else
-from drpn.layers.gather import Placed, rows
-from drpn.layers.news import Dropout, WordVectors, by_length
+from drpn.layers.attention import (
+    Aggregated,
+    GatedAggregate,
+    MultiHeadAttention,
+    in_place,
+    inner_products,
+    where_present,
+)
+from drpn.layers.gather import TableRows, rows
+from drpn.layers.news import Dropout, WordVectors, encode_by_length
 from drpn.models.base import ClickModel, DataShape
 
 
@@ -64,14 +71,14 @@ class SequenceEncoder(nn.Module):
         """What each item brings, whatever sequence it stands in."""
         return self.attention.project(items)
 
-    def forward(self, items: Float[Tensor, "B S QKV"] | Placed, mask: Bool[Tensor, "B S"]) -> Aggregated:
+    def forward(self, items: Float[Tensor, "B S QKV"] | TableRows, mask: Bool[Tensor, "B S"]) -> Aggregated:
         """The vector of each sequence, a learned one where it is empty; and how much each item counted."""
         # h_{i,k} = V_k (sum over j of alpha^k_{i,j} e_j) with alpha^k_{i,j} = softmax over j of e_i^T Q_k e_j
         # h_i = [h_{i,1}; ...; h_{i,h}]
         context = self.attention(items, mask)  # (B S D)
         # sum of alpha_i h_i with alpha_i = softmax over i of q^T tanh(V h_i + v)
         found = self.aggregate(context, mask)
-        return Aggregated(or_else(found.vector, mask.any(-1), self.nothing), found.weight)
+        return Aggregated(where_present(found.vector, mask.any(-1), self.nothing), found.weight)
 
 
 class NrmsRows(NamedTuple):
@@ -95,7 +102,7 @@ class Nrms(ClickModel):
 
     def encode_news(self, news: NewsRows) -> NrmsRows:
         """Section 2.1: r; and its projections for section 2.2."""
-        vector = by_length(self._read_title, news.words)  # (U D)
+        vector = encode_by_length(self._read_title, news.words)  # (U D)
         return NrmsRows(vector, self.user.project(vector))
 
     def _read_title(self, words: Int[Tensor, "U W"]) -> Float[Tensor, "U D"]:
