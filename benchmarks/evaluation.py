@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from drpn.models.encoded import encode_all
 
 from drpn.batches.tables import Tables
 from drpn.dataset.folder import Dataset, Impressions
 from drpn.evaluation.scoring import score_impressions
 from drpn.models.base import ClickModel, Encoded
-from drpn.models.encoded import encode_all
 from drpn.progress import Silent
 from drpn.recipes.settings import load_settings
 from measuring import Peak, available, choose, network, percentiles, rate, threads

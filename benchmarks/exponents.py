@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from drpn.models.encoded import encode_all
 
 from drpn.batches.samples import Clicks, Sampler
 from drpn.dataset.arrays import Strings
 from drpn.dataset.folder import Dataset, Impressions
 from drpn.evaluation.scoring import score_impressions
-from drpn.models.encoded import encode_all
 from drpn.progress import Silent
 from drpn.recipes.settings import load_settings
 from measuring import available, network, significant, slope, threads
@@ -108,7 +108,7 @@ def training_sweeps(name: str, scratch: Path) -> Iterator[Sweep]:
         dataset = write_shape(folder, replace(BASE, **sizes))
         settings = load_settings(None, [f"training.batch={BATCH}"], model=name)
         model, tables = network(name, settings.model, dataset, CPU)
-        clicks = Clicks.of(dataset.impressions("train"), CPU)
+        clicks = Clicks.from_impressions(dataset.impressions("train"), CPU)
         steps = choose_stepper(model, tables, Sampler(clicks, tables, BATCH, 4, 0), settings.training)
         return lambda: timed(lambda: next(steps))
 

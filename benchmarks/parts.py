@@ -86,7 +86,7 @@ def step_parts(name: str, dataset: Dataset, batch: int, sets: list[str]) -> dict
     settings = load_settings(None, sets, model=name)
     training = replace(settings.training, batch=batch)
     model, tables = network(name, settings.model, dataset, device)
-    clicks = Clicks.of(dataset.impressions("train"), device)
+    clicks = Clicks.from_impressions(dataset.impressions("train"), device)
     taken = choose_stepper(model, tables, Sampler(clicks, tables, batch, training.negatives, training.seed), training)
     for _ in range(WARM["cuda"]):
         next(taken)

@@ -53,7 +53,7 @@ def measure(
     peak = Peak(device)
     try:
         model, tables = network(name, settings.model, dataset, device)
-        clicks = Clicks.of(dataset.impressions("train"), device)
+        clicks = Clicks.from_impressions(dataset.impressions("train"), device)
         taken = choose_stepper(
             model, tables, Sampler(clicks, tables, batch, training.negatives, training.seed), training
         )

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from drpn.models.encoded import at_positions
 
 from drpn.batches.tables import Tables
 from drpn.bundle.files import pick_device
@@ -24,7 +25,6 @@ from drpn.evaluation.scoring import score_impressions
 from drpn.layers import attention, gather
 from drpn.models import drpn
 from drpn.models.drpn import Drpn
-from drpn.models.encoded import at_positions
 from drpn.progress import Lines, Silent
 from drpn.recipes.noise import measure_noise
 from drpn.recipes.settings import load_settings
@@ -54,7 +54,7 @@ def one_run(data: Path, model: str, seed: int, sets: list[str], split: str) -> t
         seconds = time.perf_counter() - start
         bundle, dataset = run.bundle(), Dataset.open(data, verify=False)
         curve = [json.loads(line) for line in (run.path / "curve.jsonl").read_text().splitlines()]
-        tables, impressions = Tables.of(dataset, pick_device()), dataset.impressions(split)
+        tables, impressions = Tables.from_dataset(dataset, pick_device()), dataset.impressions(split)
         network = bundle.model.to(pick_device())
         scores = score_impressions(network, tables, impressions, Silent())
         metrics = measure(scores, impressions.clicked, impressions.offsets)

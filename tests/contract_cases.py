@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from batch_cases import make_batch
 from drpn.batches.batch import Batch, NewsRows
 from drpn.models.base import ClickModel, DataShape
 from drpn.models.catalogue import CATALOGUE
@@ -86,7 +87,9 @@ def newsroom() -> NewsRows:
     abstract = torch.randint(0, SHAPE.words, (SHAPE.news, 7), generator=random)
     entities[[0, 2, 4]] = abstract[[0, 3, 4]] = 0
     seen = rows < SHAPE.news - 5
-    return NewsRows(rows, words, neighbours, category, subcategory, seen, entities, abstract, places=neighbours)
+    return NewsRows(
+        rows, words, neighbours, category, subcategory, seen, entities, abstract, neighbour_positions=neighbours
+    )
 
 
 def impressions() -> Batch:
@@ -99,7 +102,7 @@ def impressions() -> Batch:
     candidates = [[17, 1, 23], [2, 3, 18, 4], [19, 7], [1, 13], [21, 5, 6], [7, 8, 17, 22], [3, 9]]
     neighbours = [[2, 3, 5], [1], [], [6, 7], [], [4, 1], [3, 2]]
     users = torch.tensor([1, 2, 3, 4, 5, 6, 0])
-    return Batch(users, *map(padded, (clicked, skipped, candidates, neighbours)))
+    return make_batch(users, *map(padded, (clicked, skipped, candidates, neighbours)))
 
 
 def padded(lists: list[list[int]]) -> Tensor:

@@ -29,7 +29,7 @@ def newsroom(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 
 @pytest.fixture(scope="session")
 def tables(newsroom: Dataset) -> Tables:
-    return Tables.of(newsroom, torch.device("cpu"))
+    return Tables.from_dataset(newsroom, torch.device("cpu"))
 
 
 @pytest.fixture(scope="session")

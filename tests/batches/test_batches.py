@@ -51,7 +51,7 @@ def tables(clicked: Sequence[Sequence[int]] = (), skipped: Sequence[Sequence[int
 
 
 def sampler(log: Impressions, *, batch: int = 4, negatives: int = 4, seed: int = 0) -> Sampler:
-    return Sampler(Clicks.of(log, CPU), tables(), batch, negatives, seed)
+    return Sampler(Clicks.from_impressions(log, CPU), tables(), batch, negatives, seed)
 
 
 def random_log(many: int = 30) -> Impressions:
@@ -129,7 +129,7 @@ def skips_of(clicks: Clicks, place: int) -> list[int]:
 
 def test_every_click_of_impressions_with_a_skip() -> None:
     log = impressions("1+ 2 3", "4+ 5+", "6 7", "8 9+ 10+ 11", "12+")
-    clicks = Clicks.of(log, CPU)
+    clicks = Clicks.from_impressions(log, CPU)
     assert clicks.news.tolist() == [1, 9, 10]
     assert clicks.users.tolist() == [1, 4, 4]
     assert [skips_of(clicks, place) for place in range(len(clicks))] == [[2, 3], [8, 11], [8, 11]]
@@ -137,19 +137,19 @@ def test_every_click_of_impressions_with_a_skip() -> None:
 
 def test_news_that_never_came_into_view_are_no_negatives() -> None:
     log = impressions("1+ 2 3", "4+ 5", "6 7+ 8", seen=[1, 1, 0, 1, 0, 0, 1, 1])
-    clicks = Clicks.of(log, CPU)
+    clicks = Clicks.from_impressions(log, CPU)
     assert clicks.news.tolist() == [1, 7]
     assert [skips_of(clicks, place) for place in range(len(clicks))] == [[2], [8]]
 
 
 def test_a_click_on_what_was_not_seen_is_still_a_click() -> None:
-    clicks = Clicks.of(impressions("1+ 2", seen=[0, 1]), CPU)
+    clicks = Clicks.from_impressions(impressions("1+ 2", seen=[0, 1]), CPU)
     assert clicks.news.tolist() == [1]
 
 
 def test_clicks_of_a_random_log_against_a_loop() -> None:
     log = random_log()
-    clicks = Clicks.of(log, CPU)
+    clicks = Clicks.from_impressions(log, CPU)
     expected = [
         (user, news, skipped)
         for user, (clicked, skipped) in zip(log.users.tolist(), by_impression(log), strict=True)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from drpn.models.encoded import encode_all
 from torch import Tensor
 
 from drpn.batches.batch import Batch, NewsRows, count_distinct_stories, distinct
@@ -14,7 +15,6 @@ from drpn.batches.tables import NEEDS, Tables
 from drpn.dataset.folder import Dataset
 from drpn.logs.simulate import SimulationSettings, simulate
 from drpn.models.base import DataShape
-from drpn.models.encoded import encode_all
 from drpn.prepare.settings import DataSettings
 from drpn.recipes.prepare import prepare
 from reads_everything import Everything, stirred
@@ -113,8 +113,8 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 
 
 def test_users_whom_no_sample_has_are_0(dataset: Dataset) -> None:
-    known = set(Clicks.of(dataset.impressions("train"), CPU).users.tolist())
-    tables, everybody = Tables.of(dataset, CPU), torch.arange(len(dataset.user_ids))
+    known = set(Clicks.from_impressions(dataset.impressions("train"), CPU).users.tolist())
+    tables, everybody = Tables.from_dataset(dataset, CPU), torch.arange(len(dataset.user_ids))
     batch = tables.batch(everybody, torch.ones(len(everybody), 1, dtype=torch.int32))
     assert batch.users.tolist() == [row if row in known else 0 for row in range(len(everybody))]
     assert batch.users.dtype == everybody.dtype
@@ -127,7 +127,7 @@ def test_users_whom_no_sample_has_are_0(dataset: Dataset) -> None:
 
 def test_ranking_tells_whose_impressions_they_are(dataset: Dataset) -> None:
     test, unknown = dataset.impressions("test"), 0
-    for batch, places, users in ranking_batches(test, Tables.of(dataset, CPU), candidates=500):
+    for batch, places, users in ranking_batches(test, Tables.from_dataset(dataset, CPU), candidates=500):
         impression = np.searchsorted(test.offsets, places[:, 0].numpy(), side="right") - 1
         assert users.tolist() == np.asarray(test.users)[impression].tolist()
         unknown += int((batch.users != users).sum())
@@ -138,7 +138,7 @@ def test_neighbours_of_whom_training_knows_nothing_are_left_out(dataset: Dataset
     neighbours, trained = np.asarray(dataset.arrays.array("users/neighbours")), dataset.trained_users
     met = {user for user in range(len(trained)) if trained[user]}
     met |= {int(other) for user in met for other in neighbours[user]}
-    tables, everybody = Tables.of(dataset, CPU), torch.arange(len(trained))
+    tables, everybody = Tables.from_dataset(dataset, CPU), torch.arange(len(trained))
     found = tables.batch(everybody, torch.ones(len(trained), 1, dtype=torch.int32)).neighbours
     assert found.tolist() == [[other if other in met else 0 for other in row] for row in neighbours.tolist()]
     assert torch.equal(found[trained], torch.from_numpy(neighbours[trained]))
@@ -146,7 +146,7 @@ def test_neighbours_of_whom_training_knows_nothing_are_left_out(dataset: Dataset
 
 
 def test_tables_hold_what_is_needed_and_no_more(dataset: Dataset) -> None:
-    whole, plain = Tables.of(dataset, CPU), Tables.of(dataset, CPU, needs=())
+    whole, plain = Tables.from_dataset(dataset, CPU), Tables.from_dataset(dataset, CPU, needs=())
     assert whole.news.abstract.tolist() == np.asarray(dataset.arrays.array("news/abstract_words")).tolist()
     assert torch.equal(whole.news.places, whole.news.neighbours)
     assert whole.news.entities.shape[1] == 0  # the folder has none

@@ -94,7 +94,7 @@ def write(folder: Path, dataset: Dataset, name: str = "drpn") -> ClickModel:
 
 def scores(model: ClickModel, news: Dataset, impressions: Dataset) -> list[float]:
     shown = impressions.impressions("test")
-    return score_impressions(model, Tables.of(news, CPU), shown, Silent()).tolist()
+    return score_impressions(model, Tables.from_dataset(news, CPU), shown, Silent()).tolist()
 
 
 @pytest.fixture
@@ -285,7 +285,7 @@ def test_a_new_title_is_read_as_the_titles_of_the_log_are(logs: Path, tmp_path: 
     dataset = prepare(logs, tmp_path / "data", DataSettings(category_words=category_words))
     write(tmp_path / "bundle", dataset)
     row = list(dataset.news_ids).index("N22")
-    assert not Tables.of(dataset, CPU).news.seen[row]
+    assert not Tables.from_dataset(dataset, CPU).news.seen[row]
     same = NewTitle(dataset.titles[row], dataset.category(row))
     ranking = Recommender(Bundle.open(tmp_path / "bundle")).rank("U1", top=100, new=[same])
     found = {row.news_id: row.score for row in ranking.rows}

@@ -76,7 +76,7 @@ def plain(logs: Path) -> Dataset:
 
 
 def scores(model: Any, known: Dataset, impressions: Dataset) -> list[float]:
-    return score_impressions(model, Tables.of(known, CPU), impressions.impressions("test"), Silent()).tolist()
+    return score_impressions(model, Tables.from_dataset(known, CPU), impressions.impressions("test"), Silent()).tolist()
 
 
 @pytest.fixture
@@ -102,7 +102,9 @@ def test_a_bundle_knows_whom_training_knew(bundle: Bundle, dataset: Dataset) -> 
         assert [data.user_ids[row] for row in np.flatnonzero(data.trained_users)] == expected
     assert "train/user" not in bundle.data.arrays
     everybody = torch.arange(len(dataset.user_ids))
-    one, other = (Tables.of(data, CPU).batch(everybody, everybody[:, None].int()) for data in (dataset, bundle.data))
+    one, other = (
+        Tables.from_dataset(data, CPU).batch(everybody, everybody[:, None].int()) for data in (dataset, bundle.data)
+    )
     for field in dataclasses.fields(one):
         assert torch.equal(getattr(one, field.name), getattr(other, field.name)), field.name
     assert one.users.tolist() == [*range(9), 0, 0, 0, 0]
@@ -158,8 +160,8 @@ def test_training_reads_all_of_it(dataset: Dataset, tmp_path: Path) -> None:
 
 
 def test_a_step_finds_the_neighbours_of_candidates(dataset: Dataset) -> None:
-    tables = Tables.of(dataset, CPU, needs=tuple(NEEDS))
-    model, clicks = stirred(data_shape(dataset)), Clicks.of(dataset.impressions("train"), CPU)
+    tables = Tables.from_dataset(dataset, CPU, needs=tuple(NEEDS))
+    model, clicks = stirred(data_shape(dataset)), Clicks.from_impressions(dataset.impressions("train"), CPU)
     step = Stepper(model, tables, torch.optim.SGD(model.parameters(), lr=0.0), TRAINING)
     plan = Sampler(clicks, tables, batch_size=1, negatives=2, seed=0).plan(0)
     for users, candidates in plan.batches(1):

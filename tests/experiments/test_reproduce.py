@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from drpn.dataset.folder import Dataset
+from drpn.dataset.requirements import REQUIREMENTS
 from drpn.errors import FolderError
 from drpn.experiments.reproduce import Reproduced, protocol, reproduce
 from drpn.models.catalogue import CATALOGUE
-from drpn.recipes.needs import REMEDIES
 from drpn.recipes.settings import load_settings_of, shipped_configs
 from small_comparison import MODELS, SETS
 
@@ -89,7 +89,7 @@ def test_another_dataset_is_refused(done: Reproduced, logs: Path, tmp_path: Path
 
 def test_the_data_have_what_the_models_need(monkeypatch: pytest.MonkeyPatch) -> None:
     found = protocol()
-    assert (found.user_neighbours, found.entities, found.abstracts) == (REMEDIES["user_neighbours"].value, 0, 0)
+    assert (found.user_neighbours, found.entities, found.abstracts) == (REQUIREMENTS["user_neighbours"].value, 0, 0)
     assert protocol(sets=["data.user_neighbours=3"]).user_neighbours == 3
     monkeypatch.setattr("drpn.experiments.reproduce.requirements_of", lambda *_: ())
     assert protocol().user_neighbours == 0

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from drpn.models.aggregators import DenoisingAggregator
 from torch import Tensor
 
 from drpn.batches.batch import Batch, NewsRows, count_distinct_stories, distinct
@@ -14,7 +15,6 @@ from drpn.batches.tables import Tables
 from drpn.layers.attention import plain_self_attention, self_attention
 from drpn.layers.denoising import similarities
 from drpn.layers.gather import TableRows, gather, plain_segment_sum, rows, segment_sum, weighted_rows
-from drpn.models.aggregators import DenoisingAggregator
 from drpn.models.base import DataShape
 from drpn.models.catalogue import CATALOGUE
 from drpn.models.drpn import DrpnSettings

@@ -1,13 +1,14 @@
 """Facts true of every model of the catalogue."""
 
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import fields
 from itertools import combinations
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+from batch_cases import as_rows, make_batch, part_of, rows_of, with_parts
 from contract_cases import (
     DRPNS,
     SHAPE,
@@ -21,9 +22,9 @@ from contract_cases import (
     scores,
     trained,
 )
-from drpn.batches.batch import Batch, NewsRows, distinct
-from drpn.models.aggregators import GraphNetwork
+from drpn.batches.batch import NewsRows, distinct_stories
 from drpn.models.catalogue import CATALOGUE
+from drpn.models.drpn import GraphNetwork
 
 
 @every_model
@@ -39,7 +40,7 @@ def test_every_candidate_gets_a_score_of_its_own(name: str) -> None:
 def test_the_order_of_candidates_does_not_matter(name: str) -> None:
     model, batch = trained(name), impressions()
     order = torch.tensor([2, 0, 3, 1])
-    same(scores(model, replace(batch, candidates=batch.candidates[:, order])), scores(model, batch)[:, order])
+    same(scores(model, with_parts(batch, candidates=batch.candidates[:, order])), scores(model, batch)[:, order])
 
 
 def longer(positions: Tensor) -> Tensor:
@@ -61,8 +62,8 @@ def scattered(positions: Tensor) -> Tensor:
 @every_model
 def test_padding_never_changes_a_score(name: str, part: str, pad: Callable[[Tensor], Tensor]) -> None:
     model, batch = trained(name), impressions()
-    other = replace(batch, **{part: pad(getattr(batch, part))})
-    assert not torch.equal(getattr(other, part), getattr(batch, part))
+    other = with_parts(batch, **{part: pad(part_of(batch, part))})
+    assert not torch.equal(part_of(other, part), part_of(batch, part))
     same(real_scores(model, other), real_scores(model, batch))
 
 
@@ -71,7 +72,7 @@ def test_what_stands_in_the_padding_row_of_the_news_is_not_read(name: str) -> No
     model, batch, news = trained(name), impressions(), newsroom()
     filled = NewsRows(*(getattr(news, field.name).clone() for field in fields(news)))
     filled.words[0], filled.neighbours[0], filled.category[0], filled.subcategory[0] = 7, 7, 1, 1
-    filled.entities[0], filled.abstract[0], filled.places[0] = 7, 7, 7
+    filled.entities[0], filled.abstract[0], filled.neighbour_positions[0] = 7, 7, 7
     found, expected = scores(model, batch, filled), scores(model, batch, news)
     same(found[batch.candidate_mask], expected[batch.candidate_mask])
 
@@ -81,20 +82,20 @@ def test_users_do_not_see_each_other(name: str) -> None:
     model, batch = trained(name), impressions()
     together = scores(model, batch)
     for i, mask in enumerate(batch.candidate_mask):
-        parts = (batch.clicked[i], batch.skipped[i], batch.candidates[i], batch.neighbours[i])
+        parts = (part_of(batch, name)[i] for name in ("clicked", "skipped", "candidates", "neighbours"))
         lists = (row[row != 0][None] for row in parts)
-        same(scores(model, Batch(batch.users[[i]], *lists))[0], together[i, mask])
+        same(scores(model, make_batch(batch.profiles.users[[i]], *lists))[0], together[i, mask])
 
 
 @every_model
 def test_all_news_or_only_the_distinct_ones_of_the_batch(name: str) -> None:
     model, news = trained(name), newsroom()
     batch = impressions()
-    few = Batch(*(getattr(batch, field.name)[3:6] for field in fields(batch)))
-    reach = news.places if "news_neighbours" in model.needs else None
-    rows, pointing = distinct(few, news=SHAPE.news, reach=reach)
+    few = rows_of(batch, slice(3, 6))
+    reach = news.neighbour_positions if "news_neighbours" in model.needs else None
+    rows, pointing = distinct_stories(as_rows(few), news=SHAPE.news, reach=reach)
     assert len(rows) < len(news)
-    same(scores(model, pointing, news[rows]), scores(model, few, news))
+    same(scores(model, pointing, news.select(rows)), scores(model, few, news))
 
 
 @pytest.mark.parametrize("width", [0, 3], ids=["no room for news", "padding alone"])
@@ -102,7 +103,7 @@ def test_all_news_or_only_the_distinct_ones_of_the_batch(name: str) -> None:
 def test_an_empty_profile_is_finite(name: str, width: int) -> None:
     model = build(name).train()
     nothing = torch.zeros(2, width, dtype=torch.long)
-    found = scores(model, Batch(torch.tensor([1, 2]), nothing, nothing, torch.tensor([[1, 2, 20], [3, 4, 0]])))
+    found = scores(model, make_batch(torch.tensor([1, 2]), nothing, nothing, torch.tensor([[1, 2, 20], [3, 4, 0]])))
     assert found.isfinite().all()
     found.sum().backward()
     assert all(parameter.grad is None or parameter.grad.isfinite().all() for parameter in model.parameters())
@@ -169,7 +170,7 @@ def test_no_two_variants_are_the_same_network(first: str, second: str) -> None:
 @pytest.mark.parametrize("name", DRPNS)
 def test_drpn_reads_sets(name: str) -> None:
     model, batch = trained(name), impressions()
-    turned = replace(batch, clicked=batch.clicked.flip(1), skipped=batch.skipped.flip(1))
+    turned = with_parts(batch, clicked=batch.profiles.clicked.flip(1), skipped=batch.profiles.skipped.flip(1))
     same(real_scores(model, turned), real_scores(model, batch))
 
 
@@ -190,20 +191,10 @@ def test_training_scores_as_evaluation_does_where_nothing_is_dropped(name: str) 
         same(one, other)
 
 
-@pytest.mark.parametrize("name", DRPNS)
-def test_whether_kernels_are_used_is_told_by_the_projections(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are in bf16 where products are; the vectors of news, which come from a norm, are not."""
-    model, asked = trained(name), []
-    monkeypatch.setattr("drpn.models.drpn.read_in_tables", lambda table, _: bool(asked.append(table.shape[1])))
-    scores(model, impressions())
-    assert asked == [asked[0]]
-    assert asked[0] > model.settings.size
-
-
 @pytest.mark.parametrize(("name", "unread"), [("drpn-n", "skipped"), ("drpn-p", "clicked")])
 def test_a_variant_of_one_sequence_does_not_read_the_other(name: str, unread: str) -> None:
     batch = impressions()
-    changed = replace(batch, **{unread: getattr(batch, unread).flip(0)})
+    changed = with_parts(batch, **{unread: part_of(batch, unread).flip(0)})
     same(real_scores(trained(name), changed), real_scores(trained(name), batch))
     assert (real_scores(trained("drpn"), changed) - real_scores(trained("drpn"), batch)).abs().max() > 1e-3
 

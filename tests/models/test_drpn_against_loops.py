@@ -7,12 +7,12 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import pytest
 import torch
+from drpn.models.aggregators import ContentAggregator, DenoisingAggregator, GraphNetwork, Similarity
 from torch import Tensor, nn
 
 from drpn.batches.batch import Batch, NewsRows
 from drpn.layers.attention import GatedAggregate, MultiHeadAttention, attend, joint_linear, masked_softmax
 from drpn.layers.news import TitleEncoder
-from drpn.models.aggregators import ContentAggregator, DenoisingAggregator, GraphNetwork, Similarity
 from drpn.models.base import DataShape
 from drpn.models.catalogue import CATALOGUE
 from drpn.models.drpn import Drpn

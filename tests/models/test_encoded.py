@@ -2,12 +2,12 @@
 
 import pytest
 import torch
+from drpn.models.encoded import LazyProjection, at_positions, encode_all, map_tensors
 
 from drpn.batches.batch import NewsRows
 from drpn.layers.attention import Weight
 from drpn.models.base import DataShape
 from drpn.models.catalogue import CATALOGUE
-from drpn.models.encoded import LazyProjection, at_positions, encode_all, map_tensors
 from small_training import small
 
 NEWS, WORDS, WIDTH = 40, 30, 9

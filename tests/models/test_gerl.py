@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from drpn.models.encoded import encode_all
 from torch import Tensor
 
 import baseline_cases
@@ -13,7 +14,6 @@ from baseline_cases import WORDS, Case, padded, random_case, rows_of
 from drpn.batches.batch import Batch, NewsRows, distinct
 from drpn.models.base import DataShape
 from drpn.models.baselines.gerl import Gerl, GerlSettings
-from drpn.models.encoded import encode_all
 from reference import gerl_loops as loops
 from reference.gerl_loops import Reader, Story
 

@@ -73,9 +73,9 @@ def right_order(data: Path, run: Path) -> float:
     dataset = Dataset.open(data)
     shown = dataset.impressions("test")
     model = Run.open(run).bundle().model
-    unwanted, wanted = score_impressions(model, Tables.of(dataset, CPU), shown, Silent()).reshape(-1, 2).T
+    unwanted, wanted = score_impressions(model, Tables.from_dataset(dataset, CPU), shown, Silent()).reshape(-1, 2).T
     assert shown.clicked.reshape(-1, 2).tolist() == [[False, True]] * len(shown)
-    assert all(not Tables.of(dataset, CPU).news.seen[row] for row in shown.candidates.tolist())
+    assert all(not Tables.from_dataset(dataset, CPU).news.seen[row] for row in shown.candidates.tolist())
     return float((wanted > unwanted).mean())
 
 

@@ -1,141 +1,217 @@
-"""What a model is given: some news, and impressions that point into them. Row and position 0 are padding."""
+"""What a model is given: stories, profiles of users, and candidates to score.
 
+There are two kinds of batches. `RowBatch` and `ProfileRows` hold rows of the dataset. `Batch` and `Profiles` hold
+positions into a table of encoded stories. `distinct_stories` turns the first into the second. Row 0 and position 0 are
+padding everywhere.
+"""
+
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from typing import TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-_NOTHING = torch.zeros(0, 0, dtype=torch.int64)
-"""In place of what is not given."""
+_ABSENT = torch.zeros(0, 0, dtype=torch.int64)
+"""Default of optional fields; replaced by a tensor without columns."""
+
+Self = TypeVar("Self", bound="TensorFields")
+
+
+class TensorFields:
+    """Base of dataclasses whose fields are tensors, or dataclasses of this kind."""
+
+    def map_tensors(self: Self, function: Callable[[Tensor], Tensor]) -> Self:
+        """A copy with `function` applied to every tensor, in the order of the fields."""
+        values = (getattr(self, field.name) for field in fields(self))  # type: ignore[arg-type]
+        return type(self)(
+            *(value.map_tensors(function) if isinstance(value, TensorFields) else function(value) for value in values)
+        )
+
+    def to(self: Self, device: torch.device) -> Self:
+        """A copy on another device."""
+        return self.map_tensors(lambda tensor: tensor.to(device))
+
+    def _fill_absent(self, like: Tensor, *names: str) -> None:
+        """Replace optional fields that were not given by tensors without columns."""
+        for name in names:
+            if getattr(self, name) is _ABSENT:
+                object.__setattr__(self, name, like.new_zeros(len(like), 0))
 
 
 @dataclass(frozen=True)
-class NewsRows:
-    """What is known of some news by themselves; the first is padding."""
+class NewsRows(TensorFields):
+    """Features of stories, which do not depend on a user; the first story is padding."""
 
     rows: Int[Tensor, "U"]
-    """Their rows in the dataset; 0 for padding and for news that came after it."""
+    """Rows of the stories in the dataset; 0 for padding and for stories that came after it."""
     words: Int[Tensor, "U W"]
     neighbours: Int[Tensor, "U K"]
     """Rows in the dataset of their graph neighbours."""
     category: Int[Tensor, "U"]
     subcategory: Int[Tensor, "U"]
     seen: Bool[Tensor, "U"]
-    """Shown in the profile window or while training."""
-    entities: Int[Tensor, "U E"] = _NOTHING
-    """Entities of their titles; without a column where the dataset has none, as the two below."""
-    abstract: Int[Tensor, "U A"] = _NOTHING
-    """Words of their abstracts."""
-    places: Int[Tensor, "U K"] = _NOTHING
-    """Where their graph neighbours stand among the news that come along; 0 where they do not."""
+    """Whether a story was shown in the profile window or in training."""
+    entities: Int[Tensor, "U E"] = _ABSENT
+    """Entities of the titles; no columns if the dataset has none, as for the next two."""
+    abstract: Int[Tensor, "U A"] = _ABSENT
+    """Words of the abstracts."""
+    neighbour_positions: Int[Tensor, "U K"] = _ABSENT
+    """Positions of the graph neighbours among these stories; 0 for a neighbour that is not one of them."""
 
     def __post_init__(self) -> None:
-        _without_columns(self, "entities", "abstract", "places")
+        self._fill_absent(self.rows, "entities", "abstract", "neighbour_positions")
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def part(self, which: Int[Tensor, "V"] | slice) -> "NewsRows":
-        """Some of them, with places among all."""
-        return NewsRows(*(getattr(self, field.name)[which] for field in fields(self)))
+        """Some of the stories; `neighbour_positions` still point into all of them."""
+        return self.map_tensors(lambda tensor: tensor[which])
 
-    def __getitem__(self, which: Int[Tensor, "V"] | slice) -> "NewsRows":
-        """Some of them: a stretch, with places among all, or those at some positions, with places among themselves."""
-        some = self.part(which)
-        if isinstance(which, slice) or not some.places.numel():
-            return some
-        among = self.places.new_zeros(len(self))
-        among[which] = torch.arange(len(which), dtype=among.dtype, device=among.device)
-        among[:1] = 0  # padding may stand at many positions
-        return replace(some, places=among[some.places])
-
-    def to(self, device: torch.device) -> "NewsRows":
-        """The same on another device."""
-        return NewsRows(*(getattr(self, field.name).to(device) for field in fields(self)))
+    def select(self, which: Int[Tensor, "V"]) -> "NewsRows":
+        """Some of the stories, as a table of their own: `neighbour_positions` point into the selection."""
+        part = self.part(which)
+        if not part.neighbour_positions.numel():
+            return part
+        position = self.neighbour_positions.new_zeros(len(self))
+        position[which] = torch.arange(len(which), dtype=position.dtype, device=position.device)
+        position[:1] = 0  # padding may be selected several times
+        return replace(part, neighbour_positions=position[part.neighbour_positions])
 
 
 @dataclass(frozen=True)
-class Batch:
-    """Impressions; clicked, skipped and candidates are positions into the news that come with them."""
-
+class _Sequences(TensorFields):
     users: Int[Tensor, "B"]
-    """Their rows in the dataset; 0 for users that no training sample has."""
+    """Rows of the users in the dataset; 0 for users without a training sample."""
     clicked: Int[Tensor, "B H"]
     skipped: Int[Tensor, "B N"]
-    candidates: Int[Tensor, "B C"]
-    neighbours: Int[Tensor, "B M"] = _NOTHING
-    """Rows of the users who clicked the most of the same news; without a column where the dataset has none."""
+    neighbours: Int[Tensor, "B M"] = _ABSENT
+    """Rows of the users who clicked the most of the same stories; no columns if the dataset has none."""
 
     def __post_init__(self) -> None:
-        _without_columns(self, "neighbours")
+        self._fill_absent(self.users, "neighbours")
 
     @property
     def clicked_mask(self) -> Bool[Tensor, "B H"]:
-        """True where there is a clicked news."""
+        """True for a clicked story, False for padding."""
         return self.clicked != 0
 
     @property
     def skipped_mask(self) -> Bool[Tensor, "B N"]:
-        """True where there is a skipped news."""
+        """True for a skipped story, False for padding."""
         return self.skipped != 0
-
-    @property
-    def candidate_mask(self) -> Bool[Tensor, "B C"]:
-        """True where there is a candidate."""
-        return self.candidates != 0
 
     def __len__(self) -> int:
         return len(self.users)
 
-    def to(self, device: torch.device) -> "Batch":
-        """The same on another device."""
-        return Batch(*(getattr(self, field.name).to(device) for field in fields(self)))
+
+@dataclass(frozen=True)
+class ProfileRows(_Sequences):
+    """Profiles of users; `clicked` and `skipped` are rows of the dataset."""
 
 
-def distinct(
-    batch: Batch, *, news: int, capacity: int | None = None, reach: Int[Tensor, "news K"] | None = None
+@dataclass(frozen=True)
+class Profiles(_Sequences):
+    """Profiles of users; `clicked` and `skipped` are positions into encoded stories."""
+
+
+@dataclass(frozen=True)
+class Context(TensorFields):
+    """What is known at the moment of ranking besides the profile. No model reads it yet."""
+
+    moment: Int[Tensor, "B"]
+    """Seconds since 1970, UTC."""
+    user: Float[Tensor, "B user"] = _ABSENT
+    """Features of the user, such as counts; no columns yet, as for the next two."""
+    story: Float[Tensor, "B C story"] = _ABSENT
+    """Features of each candidate for this user."""
+    page: Float[Tensor, "B page"] = _ABSENT
+    """Features of the page on which the candidates are shown."""
+
+    def __post_init__(self) -> None:
+        self._fill_absent(self.moment, "user", "story", "page")
+
+    def select(self, which: Int[Tensor, "V"] | slice) -> "Context":
+        """The context of some of the users."""
+        return self.map_tensors(lambda tensor: tensor[which])
+
+
+@dataclass(frozen=True)
+class RowBatch(TensorFields):
+    """Impressions; stories are rows of the dataset."""
+
+    profiles: ProfileRows
+    candidates: Int[Tensor, "B C"]
+    context: Context
+
+    def __len__(self) -> int:
+        return len(self.candidates)
+
+    def of_all_stories(self) -> "Batch":
+        """The same impressions where the whole dataset is encoded, so that positions are rows."""
+        return Batch(all_stories(self.profiles), self.candidates, self.context)
+
+
+@dataclass(frozen=True)
+class Batch(TensorFields):
+    """Impressions; stories are positions into encoded stories."""
+
+    profiles: Profiles
+    candidates: Int[Tensor, "B C"]
+    context: Context
+
+    @property
+    def candidate_mask(self) -> Bool[Tensor, "B C"]:
+        """True for a candidate, False for padding."""
+        return self.candidates != 0
+
+    def __len__(self) -> int:
+        return len(self.candidates)
+
+
+def all_stories(profiles: ProfileRows) -> Profiles:
+    """The same profiles where the whole dataset is encoded, so that positions are rows."""
+    return Profiles(*(getattr(profiles, field.name) for field in fields(profiles)))
+
+
+def distinct_stories(
+    batch: RowBatch, *, news: int, capacity: int | None = None, reach: Int[Tensor, "news K"] | None = None
 ) -> tuple[Int[Tensor, "U"], Batch]:
-    """The distinct news of a batch whose positions are rows of the dataset, and the batch pointing into them.
+    """The rows of the distinct stories of a batch, and the batch with positions into them.
 
-    `news` is the number of rows that the dataset has. With a `capacity` there are always so many, padding behind those
-    of the batch: nothing then waits for a count. It must be enough
-    (`count_distinct_stories`). `reach` names for each news others that come along where it is a candidate.
+    `news` is the number of rows of the dataset. With a `capacity` the result always has that many rows, padded at the
+    end, so that the host need not wait for a count; it must be at least `count_distinct_stories`. `reach` holds, for
+    each story, other stories to include when it is a candidate.
     """
-    there = _there(batch, news, reach)
-    local = there.cumsum(0, dtype=torch.int32) - 1
+    present = _present(batch, news, reach)
+    local = present.cumsum(0, dtype=torch.int32) - 1
     if capacity is None:
-        rows = there.nonzero().squeeze(1)
+        rows = present.nonzero().squeeze(1)
     else:
-        places = torch.where(there, local, capacity)  # one place more, for all that are not there
-        rows = places.new_zeros(capacity + 1, dtype=torch.int64)
-        rows = rows.scatter_(0, places.long(), torch.arange(news, device=rows.device))[:capacity]
-    clicked, skipped, candidates = (local[part] for part in (batch.clicked, batch.skipped, batch.candidates))
-    return rows, replace(batch, clicked=clicked, skipped=skipped, candidates=candidates)
+        target = torch.where(present, local, capacity)  # absent stories all go to one extra place
+        rows = target.new_zeros(capacity + 1, dtype=torch.int64)
+        rows = rows.scatter_(0, target.long(), torch.arange(news, device=rows.device))[:capacity]
+    profiles = batch.profiles
+    return rows, Batch(
+        Profiles(profiles.users, local[profiles.clicked], local[profiles.skipped], profiles.neighbours),
+        local[batch.candidates],
+        batch.context,
+    )
 
 
-def count_distinct_stories(batch: Batch, *, news: int, reach: Int[Tensor, "news K"] | None = None) -> Int[Tensor, ""]:
-    """How many distinct news a batch has, padding and what it reaches counted."""
-    return _there(batch, news, reach).sum()
+def count_distinct_stories(batch: RowBatch, *, news: int, reach: Int[Tensor, "news K"] | None = None) -> Tensor:
+    """The number of distinct stories of a batch, padding and reached stories included, as a tensor."""
+    return _present(batch, news, reach).sum()
 
 
-def _there(batch: Batch, news: int, reach: Int[Tensor, "news K"] | None) -> Bool[Tensor, "news"]:
-    """Which rows of the dataset the batch holds or reaches; padding always."""
-    there = torch.zeros(news, dtype=torch.bool, device=batch.candidates.device)
-    there[:1] = True
-    for part in (batch.clicked, batch.skipped, batch.candidates):
-        there.index_fill_(0, part.flatten().long(), True)
+def _present(batch: RowBatch, news: int, reach: Int[Tensor, "news K"] | None) -> Bool[Tensor, "news"]:
+    """Which rows of the dataset the batch holds or reaches; row 0 always."""
+    present = torch.zeros(news, dtype=torch.bool, device=batch.candidates.device)
+    present[:1] = True
+    for stories in (batch.profiles.clicked, batch.profiles.skipped, batch.candidates):
+        present.index_fill_(0, stories.flatten().long(), True)
     if reach is not None and reach.shape[1]:
-        there.index_fill_(0, reach[batch.candidates].flatten().long(), True)
-    return there
-
-
-def _without_columns(rows: NewsRows | Batch, *names: str) -> None:
-    """What was not given is there, with no column."""
-    for name in names:
-        if getattr(rows, name) is _NOTHING:
-            first: Tensor = getattr(rows, fields(rows)[0].name)
-            object.__setattr__(rows, name, first.new_zeros(len(first), 0))
-
-
-Scores = Float[Tensor, "B C"]
+        present.index_fill_(0, reach[batch.candidates].flatten().long(), True)
+    return present

@@ -1,4 +1,4 @@
-"""Samples to train on: each click with some of what was skipped in the same impression."""
+"""Training samples: each click with some skipped stories of the same impression."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,56 +9,69 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from drpn.batches.batch import Batch
-from drpn.batches.tables import Tables
+from drpn.batches.batch import RowBatch
+from drpn.batches.tables import Tables, seconds
 from drpn.dataset.folder import Impressions
 
 
 @dataclass(frozen=True)
 class Clicks:
-    """Every click of a split, and where the skipped news of its impression stand."""
+    """Every click of a split, and where the skipped stories of its impression are."""
 
     users: Int[Tensor, "clicks"]
     news: Int[Tensor, "clicks"]
     first_skip: Int[Tensor, "clicks"]
+    """Index into `skipped` of the first skip of the click's impression."""
     skips: Int[Tensor, "clicks"]
+    """How many skips the impression has."""
     skipped: Int[Tensor, "shown"]
-    """The skipped news of all impressions, one impression after the other."""
+    """The skipped stories of all impressions, impression by impression."""
+    moments: Int[Tensor, "clicks"]
+    """Seconds since 1970."""
 
     @classmethod
-    def of(cls, impressions: Impressions, device: torch.device) -> "Clicks":
-        """The clicks of impressions that have a skip too."""
+    def from_impressions(cls, impressions: Impressions, device: torch.device) -> "Clicks":
+        """The clicks of impressions that also have a skip."""
         clicked, skipped = np.asarray(impressions.clicked), impressions.skipped
         sizes = np.diff(impressions.offsets)
         impression = np.repeat(np.arange(len(sizes)), sizes)
         skips = np.bincount(impression[skipped], minlength=len(sizes))
         first = np.concatenate([[0], np.cumsum(skips)[:-1]])
-        of = impression[clicked]
-        keep = skips[of] > 0
-        of = of[keep]
+        of_click = impression[clicked]
+        keep = skips[of_click] > 0
+        of_click = of_click[keep]
         candidates = np.asarray(impressions.candidates)
-        columns = (impressions.users[of], candidates[clicked][keep], first[of], skips[of], candidates[skipped])
-        return cls(*(torch.from_numpy(np.ascontiguousarray(column)).to(device) for column in columns))
+        columns = (
+            impressions.users[of_click],
+            candidates[clicked][keep],
+            first[of_click],
+            skips[of_click],
+            candidates[skipped],
+        )
+        tensors = [torch.from_numpy(np.ascontiguousarray(column)) for column in columns]
+        tensors.append(seconds(impressions.times[of_click]))
+        return cls(*(tensor.to(device) for tensor in tensors))
 
     def __len__(self) -> int:
         return len(self.users)
 
 
 class Plan(NamedTuple):
-    """The samples of one pass in their order; the first candidate of each is the click."""
+    """The samples of one epoch in their order; the first candidate of each is the click."""
 
     users: Int[Tensor, "clicks"]
     candidates: Int[Tensor, "clicks C"]
+    moments: Int[Tensor, "clicks"]
 
-    def batches(self, size: int, start: int = 0) -> Iterator[tuple[Int[Tensor, "B"], Int[Tensor, "B C"]]]:
-        """So many samples at a time, from the `start`-th batch on; the last may be smaller."""
+    def batches(self, size: int, start: int = 0) -> Iterator["Plan"]:
+        """The samples in batches of `size`, from batch number `start` on; the last may be smaller."""
         for first in range(start * size, len(self.users), size):
-            yield self.users[first : first + size], self.candidates[first : first + size]
+            yield Plan(*(column[first : first + size] for column in self))
 
 
 @dataclass(frozen=True)
 class Sampler:
-    """Batches of samples in an order that seed and pass alone decide, so that a run can be taken up anywhere."""
+    """Batches of samples; seed and epoch alone decide their order, so that a run can be resumed at any step."""
 
     clicks: Clicks
     tables: Tables
@@ -67,35 +80,35 @@ class Sampler:
     seed: int
 
     def __len__(self) -> int:
-        """Batches of one pass."""
+        """Batches per epoch."""
         return -(-len(self.clicks) // self.batch_size)
 
     def plan(self, epoch: int) -> Plan:
-        """Every click once, with skips of its impression drawn anew."""
+        """Every click once, with skips of its impression drawn for this epoch."""
         device = self.clicks.users.device
-        chance = _generator(self.seed, epoch)  # of a CPU: the same on every device
-        order = torch.randperm(len(self.clicks), generator=chance).to(device)
-        uniform = torch.rand(len(order), self.negatives, generator=chance, dtype=torch.float64).to(device)
-        candidates = torch.cat([self.clicks.news[order, None], self._skips(order, uniform)], dim=1)
-        return Plan(self.clicks.users[order], candidates)
+        generator = _generator(self.seed, epoch)  # on the CPU: the same draws for every device
+        order = torch.randperm(len(self.clicks), generator=generator).to(device)
+        uniform = torch.rand(len(order), self.negatives, generator=generator, dtype=torch.float64).to(device)
+        candidates = torch.cat([self.clicks.news[order, None], self._draw_skips(order, uniform)], dim=1)
+        return Plan(self.clicks.users[order], candidates, self.clicks.moments[order])
 
-    def batches(self, epoch: int, start: int = 0) -> Iterator[Batch]:
-        """The batches of a pass from the `start`-th on."""
-        for users, candidates in self.plan(epoch).batches(self.batch_size, start):
-            yield self.tables.batch(users, candidates)
+    def batches(self, epoch: int, start: int = 0) -> Iterator[RowBatch]:
+        """The batches of an epoch, from batch number `start` on."""
+        for part in self.plan(epoch).batches(self.batch_size, start):
+            yield self.tables.batch(part.users, part.candidates, part.moments)
 
-    def _skips(self, which: Int[Tensor, "B"], uniform: Float[Tensor, "B K"]) -> Int[Tensor, "B K"]:
-        """Different skips of each impression, 0 where it has too few (Floyd: a draw without replacement)."""
+    def _draw_skips(self, which: Int[Tensor, "B"], uniform: Float[Tensor, "B K"]) -> Int[Tensor, "B K"]:
+        """Distinct skips of each impression (Floyd's draw without replacement); 0 where it has too few."""
         counts = self.clicks.skips[which]
         drawn = torch.full((len(which), self.negatives), -1, dtype=torch.int64, device=which.device)
         for slot in range(self.negatives):
-            last = counts - self.negatives + slot  # the largest place this slot may draw
+            last = counts - self.negatives + slot  # the largest index this slot may draw
             pick = (uniform[:, slot] * (last + 1)).long()
             pick = torch.where((drawn == pick[:, None]).any(1), last, pick)
-            # with fewer skips than slots, the first slots stay empty and the others take what there is
+            # with fewer skips than slots, the first slots stay empty and the others take all skips
             drawn[:, slot] = torch.where(last >= 0, pick, -1)
-        places = self.clicks.first_skip[which, None] + drawn.clamp(min=0)
-        return torch.where(drawn >= 0, self.clicks.skipped[places], 0)
+        index = self.clicks.first_skip[which, None] + drawn.clamp(min=0)
+        return torch.where(drawn >= 0, self.clicks.skipped[index], 0)
 
 
 def _generator(seed: int, epoch: int) -> torch.Generator:

@@ -1,4 +1,4 @@
-"""A dataset folder's news and profiles as tensors."""
+"""The stories and profiles of a dataset folder as tensors."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,88 +8,108 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from drpn.batches.batch import Batch, NewsRows
+from drpn.batches.batch import Context, NewsRows, ProfileRows, RowBatch
 from drpn.dataset.arrays import Array
 from drpn.dataset.folder import Dataset
-
-NEEDS = {
-    "entities": "news/entities",
-    "abstracts": "news/abstract_words",
-    "user_neighbours": "users/neighbours",
-    "news_neighbours": "news/neighbours",
-}
-"""What some models need and others do not, and the array of a dataset that holds it."""
+from drpn.dataset.requirements import REQUIREMENTS
 
 
 @dataclass(frozen=True)
 class Tables:
-    """Everything a batch is looked up in, on one device."""
+    """Stories and profiles by row of the dataset, on one device."""
 
     news: NewsRows
     clicked: Int[Tensor, "users H"]
     skipped: Int[Tensor, "users N"]
     trained: Bool[Tensor, "users"] | None = None
-    """Which users a training sample has; None: all of them."""
+    """Which users have a training sample; None means all of them."""
     neighbours: Int[Tensor, "users M"] | None = None
-    """Users who clicked the most of the same news, those of whom training knows nothing left out."""
+    """Users who clicked the most of the same stories, without those that training never meets."""
 
     @classmethod
-    def of(
+    def from_dataset(
         cls,
         dataset: Dataset,
         device: torch.device,
         *,
         reads: Sequence[str] = ("clicked", "skipped"),
-        needs: Sequence[str] = tuple(NEEDS),
+        needs: Sequence[str] = tuple(REQUIREMENTS),
     ) -> "Tables":
-        """The tables of a dataset; sequences that a model does not read are empty, as is what it does not need."""
-        arrays = dataset.arrays
-        extra = {need: _tensor(arrays.array(name)) for need, name in NEEDS.items() if need in needs and name in arrays}
-        nothing = torch.zeros(len(dataset.news_ids), 0, dtype=torch.int32)
-        news = NewsRows(
-            rows=torch.arange(len(dataset.news_ids), dtype=torch.int32),
-            words=_tensor(dataset.news_words),
-            neighbours=_tensor(dataset.neighbours),
-            category=_tensor(arrays.array("news/category")),
-            subcategory=_tensor(arrays.array("news/subcategory")),
-            seen=torch.from_numpy(arrays.array("news/times_shown") > 0),
-            entities=extra.get("entities", nothing),
-            abstract=extra.get("abstracts", nothing),
-            places=extra.get("news_neighbours", nothing),  # all news come along
-        )
+        """The tables of a dataset; sequences not in `reads` and features not in `needs` are left empty."""
+        news = news_rows(dataset, needs)
         sides = {name: _tensor(getattr(dataset, name)) for name in ("clicked", "skipped")}
         clicked, skipped = (
             side.to(device) if name in reads else torch.zeros(len(side), 1, dtype=side.dtype, device=device)
             for name, side in sides.items()
         )
-        trained = _tensor(dataset.trained_users)
-        neighbours = extra.get("user_neighbours")
-        if neighbours is not None:
-            neighbours = _known(neighbours, trained).to(device)
+        trained, neighbours = _tensor(dataset.trained_users), None
+        array = REQUIREMENTS["user_neighbours"].array
+        if "user_neighbours" in needs and array in dataset.arrays:
+            neighbours = _known(_tensor(dataset.arrays.array(array)), trained).to(device)
         return cls(news.to(device), clicked, skipped, trained.to(device), neighbours)
 
-    def batch(self, users: Int[Tensor, "B"], candidates: Int[Tensor, "B C"], *, cut: bool | None = None) -> Batch:
-        """The impressions of some users, positions being rows of the dataset; a user whom no sample has becomes 0.
+    def profiles(self, users: Int[Tensor, "B"], *, trim: bool | None = None) -> ProfileRows:
+        """The profiles of some users; users without a training sample become row 0.
 
-        Padding beyond the longest sequence is cut; by default not on a GPU, which would have to be waited for.
+        With `trim`, padding beyond the longest sequence is cut off. The default is not to trim on a GPU, because the
+        host would have to wait for the length.
         """
         clicked, skipped = self.clicked[users], self.skipped[users]
-        if not clicked.is_cuda if cut is None else cut:
-            clicked, skipped = _cut(clicked), _cut(skipped)
+        if not clicked.is_cuda if trim is None else trim:
+            clicked, skipped = _trim(clicked), _trim(skipped)
         known = users if self.trained is None else torch.where(self.trained[users], users, 0)
         if self.neighbours is None:
-            return Batch(known, clicked, skipped, candidates)
-        return Batch(known, clicked, skipped, candidates, self.neighbours[users])
+            return ProfileRows(known, clicked, skipped)
+        return ProfileRows(known, clicked, skipped, self.neighbours[users])
+
+    def batch(
+        self,
+        users: Int[Tensor, "B"],
+        candidates: Int[Tensor, "B C"],
+        moments: Int[Tensor, "B"] | None = None,
+        *,
+        trim: bool | None = None,
+    ) -> RowBatch:
+        """Impressions of some users; without `moments` they all happen at 0."""
+        context = Context(torch.zeros_like(users, dtype=torch.int64) if moments is None else moments)
+        return RowBatch(self.profiles(users, trim=trim), candidates, context)
 
 
-def _cut(sequences: Int[Tensor, "B S"]) -> Int[Tensor, "B S"]:
-    """Padding stands at the end, so that columns without any news can go; one stays."""
+def news_rows(dataset: Dataset, needs: Sequence[str]) -> NewsRows:
+    """The features of all stories of a dataset, on the CPU; optional features only if in `needs`."""
+    arrays = dataset.arrays
+    none = torch.zeros(len(dataset.news_ids), 0, dtype=torch.int32)
+
+    def optional(need: str) -> Tensor:
+        array = REQUIREMENTS[need].array
+        return _tensor(arrays.array(array)) if need in needs and array in arrays else none
+
+    return NewsRows(
+        rows=torch.arange(len(dataset.news_ids), dtype=torch.int32),
+        words=_tensor(dataset.news_words),
+        neighbours=_tensor(dataset.neighbours),
+        category=_tensor(arrays.array("news/category")),
+        subcategory=_tensor(arrays.array("news/subcategory")),
+        seen=torch.from_numpy(arrays.array("news/times_shown") > 0),
+        entities=optional("entities"),
+        abstract=optional("abstracts"),
+        neighbour_positions=optional("news_neighbours"),  # all stories are here, so positions are rows
+    )
+
+
+def seconds(times: Array) -> Tensor:
+    """Moments of a log as seconds since 1970."""
+    return torch.from_numpy(np.asarray(times).astype("datetime64[s]").astype(np.int64))
+
+
+def _trim(sequences: Int[Tensor, "B S"]) -> Int[Tensor, "B L"]:
+    """The sequences without trailing columns that are all padding; at least one column stays."""
     longest = int((sequences != 0).sum(1).max()) if len(sequences) else 0
     return sequences[:, : max(longest, 1)]
 
 
 def _known(neighbours: Int[Tensor, "users M"], trained: Bool[Tensor, "users"]) -> Int[Tensor, "users M"]:
-    """The neighbours that training meets, as users or as neighbours of users; the others become padding."""
+    """The neighbours that training meets as users or as neighbours of users; the others become padding."""
     met = trained.clone()
     met[neighbours[trained].flatten().long()] = True
     met[:1] = False

@@ -8,6 +8,7 @@ news/ words/ …      the arrays of the dataset folder that ranking needs
 
 import dataclasses
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ from torch import Tensor
 import drpn
 from drpn.bundle.card import card
 from drpn.dataset.arrays import Array, ArrayReader, sha256
-from drpn.dataset.folder import Dataset
+from drpn.dataset.folder import SPLITS, Dataset
+from drpn.dataset.requirements import REQUIREMENTS
 from drpn.errors import RunError
 from drpn.models.base import ClickModel, DataShape
 from drpn.models.catalogue import CATALOGUE
@@ -32,12 +34,6 @@ FORMAT = 1
 MANIFEST, WEIGHTS, CARD = "manifest.json", "model.safetensors", "README.md"
 _PREFIXES = ("news/", "categories/", "subcategories/", "users/", "words/word", "entities/id")
 _LEFT_OUT = ("news/abstract.", "news/title_entities", "news/abstract_entities")
-_OF_NEEDS = {
-    "entities": ("news/entities", "entities/"),
-    "abstracts": ("news/abstract_words",),
-    "user_neighbours": ("users/neighbours",),
-}
-"""What is left out too unless the model needs it."""
 
 
 def data_shape(dataset: Dataset) -> DataShape:
@@ -66,12 +62,13 @@ def write_bundle(
         weights = {key: value.detach().cpu().contiguous() for key, value in model.state_dict().items()}
         with atomic_file(scratch / WEIGHTS) as file:
             save_file(weights, file)
-        unneeded = [name for need, names in _OF_NEEDS.items() if need not in model.needs for name in names]
+        unneeded = [prefix for need, one in REQUIREMENTS.items() if need not in model.needs for prefix in one.shipped]
         for name_of_array in dataset.arrays.checksums:
             if name_of_array.startswith(_PREFIXES) and not name_of_array.startswith((*_LEFT_OUT, *unneeded)):
                 (scratch / name_of_array).parent.mkdir(exist_ok=True)
                 shutil.copyfile(dataset.path / name_of_array, scratch / name_of_array)
         np.save(scratch / "news" / "recent.npy", _recent(dataset))
+        np.save(scratch / "news" / "first_seen.npy", _first_seen(dataset))
         np.save(scratch / "users" / "trained.npy", dataset.trained_users)
         shape = data_shape(dataset)
         manifest = {
@@ -81,7 +78,8 @@ def write_bundle(
             "settings": dataclasses.asdict(settings),
             "word_vector_size": _size(shape.vectors),
             "entity_vector_size": _size(shape.entity_vectors),
-            "data": {key: dataset.manifest[key] for key in ("settings", "statistics", "sources")},
+            "data": {key: dataset.manifest[key] for key in ("settings", "statistics", "sources")}
+            | {"as_of": str(np.max(dataset.impressions("test").times).astype("datetime64[s]"))},
             **facts,
         }
         (scratch / CARD).write_text(card(manifest), encoding="utf-8")
@@ -105,9 +103,30 @@ def _recent(dataset: Dataset) -> Any:
     return recent
 
 
+def _first_seen(dataset: Dataset) -> Any:
+    """When each story was published or, if the log does not say, first shown after the profile window.
+
+    A story shown in the profile window counts as seen at the start of training; NaT for a story never shown.
+    """
+    first = np.full(len(dataset.news_ids), np.datetime64("NaT", "s"))
+    for split in reversed(SPLITS):
+        impressions = dataset.impressions(split)
+        times = np.repeat(np.asarray(impressions.times), np.diff(impressions.offsets)).astype("datetime64[s]")
+        # impressions are in the order of time: assigned backwards, the earliest stays
+        first[np.asarray(impressions.candidates)[::-1]] = times[::-1]
+    train = dataset.impressions("train")
+    in_training = np.bincount(np.asarray(train.candidates), minlength=len(first))
+    in_window = np.asarray(dataset.arrays.array("news/times_shown")) > in_training
+    first[in_window] = np.asarray(train.times).min().astype("datetime64[s]")
+    if "news/published" in dataset.arrays:
+        published = np.asarray(dataset.arrays.array("news/published")).astype("datetime64[s]")
+        first = np.where(np.isnat(published), first, published)
+    return first
+
+
 @dataclasses.dataclass(frozen=True)
 class Bundle:
-    """A bundle, opened: the model with its weights, and what it knows of news and users."""
+    """An opened bundle: the model with its weights, and the stories and users it knows."""
 
     path: Path
     manifest: dict[str, Any]
@@ -139,6 +158,19 @@ class Bundle:
         except RuntimeError as error:
             raise RunError(f"{path / WEIGHTS} does not fit the settings of {path / MANIFEST}; train again") from error
         return cls(path, manifest, model.eval(), settings, data)
+
+    @property
+    def as_of(self) -> datetime | None:
+        """The last moment of the log, UTC; None for bundles written before it was kept."""
+        text = self.manifest["data"].get("as_of")
+        return None if text is None else datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+    def first_seen(self, row: int) -> datetime | None:
+        """When a story was published or first shown, UTC; None if that is not known."""
+        if "news/first_seen" not in self.data.arrays:
+            raise RunError(f"{self.path} was written without the ages of stories; train again to limit them")
+        moment = self.data.arrays.array("news/first_seen")[row]
+        return None if np.isnat(moment) else moment.astype("datetime64[s]").item().replace(tzinfo=UTC)
 
 
 def _no_vectors(rows: int, size: int | None) -> NDArray[np.float32] | None:

@@ -1,24 +1,31 @@
-"""Ranks news for a user with a bundle."""
+"""Ranks stories for users with a bundle."""
 
-import difflib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from drpn.batches.batch import NewsRows, distinct
+from drpn.batches.batch import Context, Profiles
 from drpn.batches.tables import Tables
+from drpn.bundle.catalogue import StoryCatalogue
 from drpn.bundle.files import Bundle, pick_device
-from drpn.dataset.vocabulary import title_words
+from drpn.bundle.stories import NewStory, StoryReader
 from drpn.errors import SettingsError
+from drpn.layers.tables import map_tables
+from drpn.state.profile import Profile
+
+_SCORES_AT_ONCE = {"cpu": 1 << 16, "cuda": 1 << 20}
+_USERS_AT_ONCE = 256
+
+UserId = str | int
 
 
 @dataclass(frozen=True)
-class Ranked:
-    """One news of a ranking."""
+class RankedStory:
+    """One story of a ranking."""
 
     rank: int
     news_id: str
@@ -28,124 +35,240 @@ class Ranked:
 
 @dataclass(frozen=True)
 class Ranking:
-    """News for a user, best first; `known` says whether the user has a profile."""
+    """Stories for a user, best first."""
 
     user_id: str
+    """Empty if only a history was given."""
     known: bool
-    rows: tuple[Ranked, ...]
+    """Whether the profile holds any story that the model knows."""
+    rows: tuple[RankedStory, ...]
     notes: tuple[str, ...] = ()
-    """What of the new titles could not be used, a line each."""
+    """What could not be used, one line each: labels of new stories, stories of a history."""
 
 
 @dataclass(frozen=True)
-class NewTitle:
-    """A story that training never saw."""
+class _Request:
+    """One user to rank for."""
 
-    title: str
-    category: str = ""
-    subcategory: str = ""
+    user_id: str
+    row: int
+    clicked: list[str]
+    skipped: list[str]
+    notes: tuple[str, ...]
 
-
-def new_titles(
-    titles: Sequence[str], categories: Sequence[str] = (), subcategories: Sequence[str] = ()
-) -> list[NewTitle]:
-    """The titles with their labels: one label for each title, in their order, or none at all."""
-    for name, labels in (("category", categories), ("subcategory", subcategories)):
-        if labels and len(labels) != len(titles):
-            raise SettingsError(
-                f"{len(labels)} --{name} for {len(titles)} --title; give one for each title, in their order "
-                "('' for none), or none at all"
-            )
-    nothing = [""] * len(titles)
-    return [NewTitle(*one) for one in zip(titles, categories or nothing, subcategories or nothing, strict=True)]
+    @property
+    def profile(self) -> set[str]:
+        return {*self.clicked, *self.skipped}
 
 
-@dataclass(frozen=True)
 class Recommender:
-    """A bundle that answers."""
+    """A bundle that answers: ranks for a user id or a history, over given candidates or the live stories.
 
-    bundle: Bundle
+    Live stories are those shown in the last 24 hours of the log and those added since, without those removed.
+    """
 
-    def rank(self, user_id: str, *, top: int = 10, new: Sequence[NewTitle] = ()) -> Ranking:
-        """The best of the log's last day that the user has neither clicked nor skipped, and of the new titles."""
-        row = self._user_rows.get(user_id, 0)
-        profile = {int(news) for side in (self._tables.clicked, self._tables.skipped) for news in side[row]}
-        recent = self.bundle.data.arrays.array("news/recent")
-        old = [int(news) for news in np.flatnonzero(recent) if int(news) not in profile]
-        scores = self._score(row, old, new)
-        names = [(self.bundle.data.news_ids[news], self.bundle.data.titles[news]) for news in old]
-        names += [("new", one.title) for one in new]
-        best = sorted(range(len(names)), key=lambda place: (-scores[place], place))[:top]
-        rows = tuple(Ranked(rank, *names[place], scores[place]) for rank, place in enumerate(best, start=1))
-        return Ranking(user_id, len(profile - {0}) > 0, rows, tuple(dict.fromkeys(self._notes(new))))
+    def __init__(self, bundle: Bundle, device: torch.device | None = None) -> None:
+        self.bundle = bundle
+        self.model = bundle.model.to(device or pick_device())
+        self._tables = Tables.from_dataset(bundle.data, torch.device("cpu"), needs=self.model.needs)
+        self._reader = StoryReader(
+            bundle.data, self._tables.news, bundle.manifest["data"]["settings"]["category_words"]
+        )
+        self.stories = StoryCatalogue(self.model, self._tables.news, bundle.data.news_ids)
+        self._users = {name: row for row, name in enumerate(bundle.data.user_ids) if row}
+        recent = np.flatnonzero(bundle.data.arrays.array("news/recent"))
+        self._live = dict.fromkeys(bundle.data.news_ids[int(row)] for row in recent)
+        self._added: dict[str, NewStory] = {}
+
+    @property
+    def live(self) -> list[str]:
+        """The ids of the live stories."""
+        return list(self._live)
+
+    def add(self, stories: Sequence[NewStory]) -> None:
+        """Add stories to the catalogue and to the live ones; a story of the same id is replaced."""
+        unnamed = [story.title for story in stories if story.news_id == NewStory.news_id]
+        if unnamed:
+            raise SettingsError(f"the story '{unnamed[0]}' has no news_id; give it one")
+        self.stories.add([story.news_id for story in stories], self._reader.rows(stories))
+        for story in stories:
+            self._live[story.news_id], self._added[story.news_id] = None, story
+
+    def remove(self, news_ids: Iterable[str]) -> None:
+        """Remove stories: they are not ranked any more, and profiles that hold them are read without them."""
+        for news_id in news_ids:
+            self.stories.remove([news_id])
+            self._live.pop(news_id, None)
+            self._added.pop(news_id, None)
+
+    def profile(self, user_id: UserId) -> Profile:
+        """The profile that the bundle has of a user; empty for a user that it does not know."""
+        row = self._users.get(str(user_id), 0)
+        return Profile(*(self._ids(side[row]) for side in (self._tables.clicked, self._tables.skipped)))
+
+    def recommend(
+        self,
+        user_id: UserId | None = None,
+        *,
+        history: Profile | None = None,
+        candidates: Iterable[str | int] | None = None,
+        new: Sequence[NewStory] = (),
+        exclude: Iterable[str | int] = (),
+        max_age_hours: float | None = None,
+        moment: datetime | None = None,
+        top: int = 10,
+    ) -> Ranking:
+        """Rank for one user.
+
+        `history` replaces the profile that the bundle has of the user. Without `candidates`, the live stories are
+        ranked that are not in the profile. Stories in `new` are ranked too, without being added.
+        """
+        if user_id is None and history is None:
+            raise SettingsError("there is nobody to rank for; give a user id or a history")
+        request = self._request("" if user_id is None else str(user_id), history)
+        return self._rank([request], candidates, new, exclude, max_age_hours, moment, top)[0]
+
+    def recommend_many(
+        self,
+        users: Iterable[UserId | Profile],
+        *,
+        candidates: Iterable[str | int] | None = None,
+        exclude: Iterable[str | int] = (),
+        max_age_hours: float | None = None,
+        moment: datetime | None = None,
+        top: int = 10,
+    ) -> list[Ranking]:
+        """Rank for many users at once; each is a user id or a history."""
+        requests = [
+            self._request("", user) if isinstance(user, Profile) else self._request(str(user), None) for user in users
+        ]
+        return self._rank(requests, candidates, (), exclude, max_age_hours, moment, top)
+
+    def _request(self, user_id: str, history: Profile | None) -> _Request:
+        profile = self.profile(user_id) if history is None else history
+        sides, unknown = [], []
+        for side, limit in ((profile.clicked, self._tables.clicked), (profile.skipped, self._tables.skipped)):
+            ids = [entry.news_id for entry in side]
+            unknown += [news_id for news_id in ids if news_id not in self.stories]
+            known = [news_id for news_id in ids if news_id in self.stories]
+            sides.append(known[len(known) - min(len(known), limit.shape[1]) :])  # the newest
+        notes: tuple[str, ...] = ()
+        if unknown and history is not None:
+            shown = ", ".join(unknown[:3]) + (", …" if len(unknown) > 3 else "")
+            notes = (f"{len(unknown)} stories of the history are not in the catalogue and are left out: {shown}",)
+        clicked, skipped = sides
+        return _Request(user_id, self._users.get(user_id, 0), clicked, skipped, notes)
+
+    def _rank(
+        self,
+        requests: Sequence[_Request],
+        candidates: Iterable[str | int] | None,
+        new: Sequence[NewStory],
+        exclude: Iterable[str | int],
+        max_age_hours: float | None,
+        moment: datetime | None,
+        top: int,
+    ) -> list[Ranking]:
+        if top < 1:
+            raise SettingsError(f"top is {top}; it takes 1 or more")
+        excluded = {str(news_id) for news_id in exclude}
+        given = None if candidates is None else list(dict.fromkeys(map(str, candidates)))
+        moment = moment or self.bundle.as_of
+        pool = [news_id for news_id in (self._live if given is None else given) if news_id not in excluded]
+        if max_age_hours is not None:
+            pool = [news_id for news_id in pool if self._age_hours(news_id, moment) <= max_age_hours]
+        notes = tuple(dict.fromkeys(self._reader.notes(new)))
+        rankings = []
+        for requests_now in _chunks(requests, self._users_at_once(len(pool) + len(new))):
+            chosen = [
+                pool if given is not None else [news_id for news_id in pool if news_id not in request.profile]
+                for request in requests_now
+            ]
+            scores = self._score(requests_now, chosen, new, moment)
+            for request, ids, row in zip(requests_now, chosen, scores, strict=True):
+                names = [(news_id, self._title(news_id)) for news_id in ids]
+                names += [(story.news_id, story.title) for story in new]
+                best = sorted(range(len(names)), key=lambda index: (-row[index], index))[:top]
+                rows = tuple(RankedStory(rank, *names[index], row[index]) for rank, index in enumerate(best, start=1))
+                rankings.append(Ranking(request.user_id, bool(request.profile), rows, (*request.notes, *notes)))
+        return rankings
 
     @torch.no_grad()
-    def _score(self, user: int, old: Sequence[int], new: Sequence[NewTitle]) -> list[float]:
-        device = self._tables.clicked.device
-        candidates = torch.tensor([old], dtype=torch.int32, device=device).reshape(1, -1)
-        batch = self._tables.batch(torch.tensor([user], device=device), candidates)
-        rows, local = distinct(batch, news=len(self._tables.news), reach=self._tables.news.places)
-        news = self._tables.news[rows]
+    def _score(
+        self,
+        requests: Sequence[_Request],
+        chosen: Sequence[list[str]],
+        new: Sequence[NewStory],
+        moment: datetime | None,
+    ) -> list[list[float]]:
+        """For each request the scores of its candidates, then those of the new stories."""
+        device = next(self.model.parameters()).device
+        rows = torch.tensor([request.row for request in requests])
+        profile_rows = self._tables.profiles(rows)  # for the user rows and neighbours; the sequences come from requests
+        profiles = Profiles(
+            profile_rows.users,
+            self._positions([request.clicked for request in requests]),
+            self._positions([request.skipped for request in requests]),
+            profile_rows.neighbours,
+        ).to(device)
+        candidates = self._positions(chosen).to(device)
+        encoded = self.stories.encoded
         if new:
-            news = _joined(news, self.read(new))
-            fresh = torch.arange(len(rows), len(news), device=device).reshape(1, -1).to(local.candidates.dtype)
-            local = replace(local, candidates=torch.cat([local.candidates, fresh], dim=1))
-        model = self.bundle.model.to(device)
-        scores: list[float] = model.score(model.encode_news(news), local)[0].float().tolist()
-        return scores
+            extra = self.stories.encode_apart(self._reader.rows(new))
+            first = len(next(iter(_tensors(encoded))))
+            encoded = map_tables(lambda table, rows: torch.cat([table, rows]), encoded, extra)
+            fresh = torch.arange(first, first + len(new), device=device).expand(len(requests), -1)
+            candidates = torch.cat([candidates, fresh], dim=1)
+        seconds = 0 if moment is None else int(moment.timestamp())
+        context = Context(torch.full((len(requests),), seconds, dtype=torch.int64, device=device))
+        scores = self.model.match(encoded, self.model.read(encoded, profiles), candidates, context).float().tolist()
+        width = candidates.shape[1] - len(new)
+        return [[*row[: len(ids)], *row[width:]] for ids, row in zip(chosen, scores, strict=True)]
 
-    def read(self, new: Sequence[NewTitle]) -> NewsRows:
-        """What the model reads of new titles: their words, labels in front as in the log, and the labels' rows."""
-        like, vocabulary = self._tables.news, self.bundle.data.vocabulary
-        in_front = self.bundle.manifest["data"]["settings"]["category_words"]
-        words, categories, subcategories = [], [], []
-        for one in new:
-            labels = [name if name in rows else "" for _, name, rows in self._labels(one)]  # unknown: as if none
-            text = title_words(one.title, labels if in_front else ())
-            words.append(vocabulary.encode(text, like.words.shape[1]))
-            categories.append(self._category_rows.get(labels[0], 0))
-            subcategories.append(self._subcategory_rows.get(labels[1], 0))
-        nothing = NewsRows(*(_zeros_like(getattr(like, field.name), len(new)) for field in fields(like)))
-        return replace(
-            nothing,
-            words=torch.from_numpy(np.stack(words)).to(like.words.device),
-            category=like.category.new_tensor(categories),
-            subcategory=like.subcategory.new_tensor(subcategories),
-        )
+    def _positions(self, sequences: Sequence[list[str]]) -> Tensor:
+        """Positions of stories in the catalogue, padded with 0 to at least one column."""
+        positions = [self.stories.positions(ids) for ids in sequences]
+        padded = torch.zeros(len(sequences), max(1, *map(len, positions)), dtype=torch.int64)
+        for row, places in zip(padded, positions, strict=True):
+            row[: len(places)] = torch.tensor(places, dtype=torch.int64)
+        return padded
 
-    def _labels(self, one: NewTitle) -> tuple[tuple[str, str, dict[str, int]], ...]:
-        return (
-            ("category", one.category.strip(), self._category_rows),
-            ("subcategory", one.subcategory.strip(), self._subcategory_rows),
-        )
+    def _users_at_once(self, candidates: int) -> int:
+        limit = _SCORES_AT_ONCE[next(self.model.parameters()).device.type]
+        return max(1, min(_USERS_AT_ONCE, limit // max(1, candidates)))
 
-    def _notes(self, new: Sequence[NewTitle]) -> Iterator[str]:
-        for kind, label, known in (part for one in new for part in self._labels(one)):
-            if label and label not in known:
-                near = difflib.get_close_matches(label, known, n=1)
-                hint = f"; did you mean '{near[0]}'?" if near else ""
-                yield f"no news of the log has the {kind} '{label}'; the title is ranked without it{hint}"
+    def _ids(self, rows: Tensor) -> list[str]:
+        return [self.bundle.data.news_ids[row] for row in rows.tolist() if row]
 
-    @cached_property
-    def _category_rows(self) -> dict[str, int]:
-        return {name: row for row, name in enumerate(self.bundle.data.arrays.strings("categories/name")) if row}
+    def _title(self, news_id: str) -> str:
+        if news_id in self._added:
+            return self._added[news_id].title
+        return self.bundle.data.titles[self.stories.row(news_id)]
 
-    @cached_property
-    def _subcategory_rows(self) -> dict[str, int]:
-        return {name: row for row, name in enumerate(self.bundle.data.arrays.strings("subcategories/name")) if row}
-
-    @cached_property
-    def _tables(self) -> Tables:
-        return Tables.of(self.bundle.data, pick_device(), needs=self.bundle.model.needs)
-
-    @cached_property
-    def _user_rows(self) -> dict[str, int]:
-        return {name: row for row, name in enumerate(self.bundle.data.user_ids) if row}
+    def _age_hours(self, news_id: str, moment: datetime | None) -> float:
+        """Hours since a story was published or first shown; 0 for a story added without a time."""
+        story = self._added.get(news_id)
+        if story is not None:
+            published = story.published
+        else:
+            if news_id not in self.stories:
+                raise SettingsError(f"story '{news_id}' is not in the catalogue; add it first, or leave it out")
+            published = self.bundle.first_seen(self.stories.row(news_id))
+        if published is None or moment is None:
+            return 0.0
+        return (_utc(moment) - _utc(published)).total_seconds() / 3600
 
 
-def _joined(first: NewsRows, second: NewsRows) -> NewsRows:
-    return NewsRows(*(torch.cat([getattr(one, field.name) for one in (first, second)]) for field in fields(first)))
+def _utc(moment: datetime) -> datetime:
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
 
 
-def _zeros_like(table: Tensor, rows: int) -> Tensor:
-    return table.new_zeros(rows, *table.shape[1:])
+def _chunks(requests: Sequence[_Request], size: int) -> Iterator[Sequence[_Request]]:
+    for start in range(0, len(requests), size):
+        yield requests[start : start + size]
+
+
+def _tensors(encoded: object) -> list[Tensor]:
+    tensors: list[Tensor] = []
+    map_tables(tensors.append, encoded)
+    return tensors

@@ -242,11 +242,12 @@ def recommend(
 
     Example: [bold]drpn recommend run --user U42 --title "Chess champion loses to a newcomer" --category sports[/]
     """
-    from drpn.bundle.recommender import Recommender, new_titles
+    from drpn.bundle.recommender import Recommender
+    from drpn.bundle.stories import new_stories
     from drpn.recipes.runs import Run
 
-    new = new_titles(title or (), category or (), subcategory or ())
-    ranking = Recommender(Run.open(run).bundle()).rank(user, top=top, new=new)
+    new = new_stories(title or (), category or (), subcategory or ())
+    ranking = Recommender(Run.open(run).bundle()).recommend(user, top=top, new=new)
     for note in ranking.notes:
         print(f"drpn: {note}", file=sys.stderr)
     if not ranking.known:

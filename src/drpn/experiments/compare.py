@@ -106,7 +106,9 @@ def compare(
             progress.note(f"{len(tasks) - len(todo)} of {len(tasks)} runs are finished already")
         failed = None
         try:
-            run_tasks(todo, jobs, len(Clicks.of(dataset.impressions("train"), torch.device("cpu"))), progress)
+            run_tasks(
+                todo, jobs, len(Clicks.from_impressions(dataset.impressions("train"), torch.device("cpu"))), progress
+            )
         except TrainingError as error:
             failed = error
             unfinished = {task.model for task in tasks if not is_finished(task)}

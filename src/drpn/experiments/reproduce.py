@@ -8,6 +8,7 @@ from typing import Any
 
 from drpn import config as settings_files
 from drpn.dataset.folder import Dataset
+from drpn.dataset.requirements import REQUIREMENTS
 from drpn.errors import FolderError
 from drpn.evaluation.tables import Table
 from drpn.experiments.compare import Compared, compare
@@ -17,7 +18,7 @@ from drpn.models.catalogue import CATALOGUE
 from drpn.output import atomic_file
 from drpn.prepare.settings import DataSettings
 from drpn.progress import Progress, Silent
-from drpn.recipes.needs import REMEDIES, requirements_of
+from drpn.recipes.needs import requirements_of
 from drpn.recipes.prepare import prepare
 from drpn.recipes.settings import load_settings_of, shipped_configs
 
@@ -84,7 +85,7 @@ def protocol(config: Path | None = None, sets: Iterable[str] = ()) -> DataSettin
     """
     chosen = load_settings_of(CATALOGUE, config, sets)
     needs = {need for name, one in chosen.items() for need in requirements_of(name, one.model)}
-    more = {REMEDIES[need].setting: REMEDIES[need].value for need in sorted(needs)}
+    more = {REQUIREMENTS[need].setting: REQUIREMENTS[need].value for need in sorted(needs)}
     said = settings_files.read(("data", "model", "training"), file=config, sets=sets)["data"]
     return settings_files.build(DataSettings(), more | said, section="data")
 

@@ -74,7 +74,7 @@ def _measure(model: ClickModel, dataset: Dataset) -> tuple[Metrics, dict[str, An
     """Metrics on the test split, how quickly they came, and what a DRPN's weights find of the noise."""
     device = pick_device()
     model = model.to(device)
-    tables = Tables.of(dataset, device, reads=model.reads, needs=model.needs)
+    tables = Tables.from_dataset(dataset, device, reads=model.reads, needs=model.needs)
     impressions = dataset.impressions("test")
     if device.type == "cuda":  # the first time kernels are made
         score_on_device(model, tables, impressions, Silent())
@@ -87,7 +87,7 @@ def _measure(model: ClickModel, dataset: Dataset) -> tuple[Metrics, dict[str, An
     facts["test"] = {name: round(value, 6) for name, value in metrics.mean().items()}
     if isinstance(model, Drpn):
         facts["gamma"] = {key: round(one.item(), 4) for key, one in model.named_parameters() if key.endswith("gamma")}
-        facts["noise"] = measure_noise(model, Tables.of(dataset, device), dataset)
+        facts["noise"] = measure_noise(model, Tables.from_dataset(dataset, device), dataset)
     return metrics, facts
 
 

@@ -1,20 +1,21 @@
 """Whether what is shown as trusted really moves the scores."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from drpn.batches.batch import Batch
+from drpn.batches.batch import RowBatch
 from drpn.batches.ranking import ranking_batches
 from drpn.batches.tables import Tables
 from drpn.dataset.arrays import Strings
 from drpn.dataset.folder import Impressions
 from drpn.explain.trace import main_aggregator, profile_weights, require_drpn
-from drpn.models.base import ClickModel, Encoded
+from drpn.models.base import ClickModel
 from drpn.models.drpn import Drpn
-from drpn.models.encoded import encode_all
+from drpn.models.encode import encode_all
 from drpn.progress import Progress, Silent
 
 CANDIDATES_AT_ONCE = 8_192
@@ -54,7 +55,7 @@ def faithfulness(
     rng: np.random.Generator,
     *,
     users: int = 2_000,
-    encoded: Encoded | None = None,
+    encoded: Any = None,
     progress: Progress | None = None,
 ) -> Faithfulness:
     """Measured on the impressions of so many users, drawn from those who have two news to leave out or more.
@@ -119,7 +120,7 @@ def _scores(
     model: Drpn,
     tables: Tables,
     impressions: Impressions,
-    encoded: Encoded,
+    encoded: Any,
     side: str,
     users: Ints,
     slots: dict[str, Ints],
@@ -134,15 +135,15 @@ def _scores(
             who = np.searchsorted(users, owners.cpu().numpy())
             for name in found:
                 some = batch if name == "whole" else _without(batch, side, torch.from_numpy(slots[name][who]))
-                found[name][at] = model.score(encoded, some)[real].double().cpu().numpy()
+                found[name][at] = model.score(encoded, some.of_all_stories())[real].double().cpu().numpy()
             advance(len(batch))
     return found
 
 
-def _without(batch: Batch, side: str, slot: torch.Tensor) -> Batch:
-    sequences = getattr(batch, side).clone()
+def _without(batch: RowBatch, side: str, slot: torch.Tensor) -> RowBatch:
+    sequences = getattr(batch.profiles, side).clone()
     sequences[torch.arange(len(sequences)), slot] = 0
-    return replace(batch, **{side: sequences})
+    return replace(batch, profiles=replace(batch.profiles, **{side: sequences}))
 
 
 def _by_user(values: Floats, impressions: Impressions, users: Ints) -> Floats:

@@ -9,14 +9,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from drpn.batches.batch import distinct
+from drpn.batches.batch import all_stories, distinct_stories
 from drpn.batches.tables import Tables
 from drpn.dataset.folder import Dataset
 from drpn.errors import ExplainError
 from drpn.explain.profiles import CAUSES
-from drpn.models.base import ClickModel, Encoded
-from drpn.models.drpn import Drpn, Viewed
-from drpn.models.encoded import encode_all
+from drpn.models.base import ClickModel
+from drpn.models.drpn import Drpn, ViewMatch
+from drpn.models.encode import encode_all
 from drpn.progress import Progress, Silent
 
 Kind = Literal["content", "denoise"]
@@ -102,8 +102,8 @@ def trace(
     model = require_drpn(model).eval()
     device = tables.clicked.device
     shown = torch.tensor([list(candidates)], dtype=tables.clicked.dtype, device=device).reshape(1, -1)
-    rows, batch = distinct(tables.batch(torch.tensor([user], device=device), shown), news=len(tables.news))
-    views = model.views(model.encode_news(tables.news[rows]), batch)
+    rows, batch = distinct_stories(tables.batch(torch.tensor([user], device=device), shown), news=len(tables.news))
+    views = model.views(model.encode_news(tables.news.select(rows)), batch)
     return Trace(
         user_id=dataset.user_ids[user],
         clicked=_profile(dataset, views, "clicked", user),
@@ -121,7 +121,7 @@ def profile_weights(
     kind: Kind = "denoise",
     progress: Progress | None = None,
     *,
-    encoded: Encoded | None = None,
+    encoded: Any = None,
 ) -> dict[str, NDArray[np.float32]]:
     """The weights of many users' news in the semantic aggregators of one kind, by the name of the sequence.
 
@@ -140,8 +140,8 @@ def profile_weights(
     with progress.stage("weighing profiles", len(everyone)) as advance:
         for start in range(0, len(everyone), USERS_AT_ONCE):
             some = everyone[start : start + USERS_AT_ONCE]
-            batch = tables.batch(some, some.new_zeros(len(some), 1))
-            weights = model.read({"semantic": encoded["semantic"]}, batch)["semantic"].interests.weights
+            profiles = all_stories(tables.profiles(some))
+            weights = model.read({"semantic": encoded["semantic"]}, profiles)["semantic"].weights
             for name in sides:
                 values = weights[f"{name} {kind}"].float().cpu().numpy()
                 found[name][start : start + len(some), : values.shape[1]] = values
@@ -162,14 +162,14 @@ def main_aggregator(model: Drpn) -> Kind:
     return "denoise" if model.settings.denoise else "content"
 
 
-def _profile(dataset: Dataset, views: dict[str, Viewed], side: SideName, user: int) -> tuple[TracedStory, ...]:
+def _profile(dataset: Dataset, views: dict[str, ViewMatch], side: SideName, user: int) -> tuple[TracedStory, ...]:
     rows = [row for row in dataset.arrays.array(f"users/{side}")[user].tolist() if row]
     truth = f"users/{side}_opinion"
     thought = dataset.arrays.array(truth)[user].tolist() if truth in dataset.arrays else [None] * len(rows)
     weights = {
         f"{view} {interest.removeprefix(side).strip()}": values[0].double().tolist()
         for view, viewed in views.items()
-        for interest, values in viewed.interests.weights.items()
+        for interest, values in viewed.weights.items()
         if interest.startswith(side)
     }
     return tuple(
@@ -186,7 +186,7 @@ def _profile(dataset: Dataset, views: dict[str, Viewed], side: SideName, user: i
 def _candidates(
     dataset: Dataset,
     model: Drpn,
-    views: dict[str, Viewed],
+    views: dict[str, ViewMatch],
     candidates: Sequence[int],
     clicked: Sequence[bool] | None,
 ) -> tuple[TracedCandidate, ...]:

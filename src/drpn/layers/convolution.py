@@ -1,19 +1,19 @@
-"""Words read together with those around them."""
+"""Convolutions over the words of a text."""
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from drpn.layers.attention import GatedAggregate, aligned_linear, where_present
+from drpn.layers.attention import GatedAggregate, where_present
+from drpn.layers.linear import aligned_linear
 from drpn.layers.news import Dropout
 
 
 class WordConvolution(nn.Module):
-    """ReLU(F [w_(i-a); ...; w_(i+b)] + f): filters over each word and those around it, a + 1 + b = `window`.
+    """ReLU(F [w_(i-a); ...; w_(i+b)] + f): filters over each word and its neighbours, a + 1 + b = `window`.
 
-    In an even window the odd word out stands behind. Beyond the ends of a text, and where there is padding, words are
-    zeros.
+    In an even window the extra word is behind. Beyond the ends of a text, and at padding, words are zeros.
     """
 
     def __init__(self, size: int, filters: int, window: int) -> None:
@@ -22,7 +22,7 @@ class WordConvolution(nn.Module):
         self.filters = nn.Linear(window * size, filters)
 
     def forward(self, words: Float[Tensor, "U W D"], mask: Bool[Tensor, "U W"]) -> Float[Tensor, "U W F"]:
-        """What the filters make of each word; that of padding is for nobody to read."""
+        """The filters' output for each word; at padding it is meaningless."""
         around = windows(words * mask.unsqueeze(-1), self.window)
         return torch.relu(aligned_linear(around, self.filters.weight, self.filters.bias))
 
@@ -38,7 +38,7 @@ class ConvolvedText(nn.Module):
         self.nothing = nn.Parameter(torch.zeros(filters))
 
     def forward(self, words: Float[Tensor, "U W D"], mask: Bool[Tensor, "U W"]) -> Float[Tensor, "U F"]:
-        """The vector of each text; a learned one where there is no word."""
+        """The vector of each text; a learned one for a text without words."""
         # c_i = ReLU(F [w_(i-a); ...; w_(i+b)] + f)
         context = self.dropout(self.convolution(self.dropout(words), mask))  # (U W F)
         # sum of alpha_i c_i with alpha_i = softmax over i of q^T tanh(V c_i + v)
@@ -46,7 +46,7 @@ class ConvolvedText(nn.Module):
 
 
 def windows(words: Float[Tensor, "U W D"], size: int) -> Float[Tensor, "U W sizeD"]:
-    """Each word with those around it, so many in all, side by side; zeros beyond the ends."""
+    """Each word concatenated with its neighbours, `size` words in all; zeros beyond the ends."""
     if size == 1:
         return words
     count = words.shape[1]
@@ -55,7 +55,7 @@ def windows(words: Float[Tensor, "U W D"], size: int) -> Float[Tensor, "U W size
 
 
 def masked_max(values: Float[Tensor, "U W F"], mask: Bool[Tensor, "U W"]) -> Float[Tensor, "U F"]:
-    """The largest of each column where `mask` is True; of nothing, the smallest number there is."""
+    """The maximum of each column where `mask` is True; the smallest number of the type if it is True nowhere."""
     smallest = torch.finfo(values.dtype).min
     if not values.shape[1]:
         return values.new_full((len(values), values.shape[2]), smallest)

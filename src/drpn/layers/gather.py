@@ -1,13 +1,13 @@
-"""Rows of tables at some positions, with a gradient that is summed row by row.
+"""Rows of tables at positions, with a gradient that is summed row by row.
 
-Indexing by `table[positions]` is quick, its gradient is not: thousands of positions add into the row of a popular
-news, and thousands of padding positions into row 0. Here padding (position 0) has no gradient, and the others are
+`table[positions]` is fast, its gradient is not: thousands of positions add into the row of a popular story, and
+thousands of padding positions into row 0. Here padding (position 0) gets no gradient, and the other positions are
 sorted first, so that each row is summed in few pieces. On a GPU one Triton kernel does that for all tables of a call
-after a single sort; elsewhere it is the gradient of `torch.nn.functional.embedding`.
+after a single sort; on a CPU it is the gradient of `torch.nn.functional.embedding`.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -24,39 +24,26 @@ def gather(tables: Sequence[Float[Tensor, "U ?D"]], positions: Int[Tensor, "..."
     return [embedding(positions, table, padding_idx=0, sparse=hasattr(table, _SPARSE)) for table in tables]
 
 
-def give_sparse_gradient(table: Tensor) -> None:
-    """From now on the gradient of this parameter, on a CPU, holds the rows that were gathered and no others."""
-    setattr(table, _SPARSE, True)
-
-
-def rows(table: Float[Tensor, "U D"], positions: Int[Tensor, "..."]) -> Float[Tensor, "... D"]:
+def gather_rows(table: Float[Tensor, "U D"], positions: Int[Tensor, "..."]) -> Float[Tensor, "... D"]:
     """The rows of one table."""
     return gather([table], positions)[0]
 
 
-class TableRows(NamedTuple):
-    """Rows of a table at the positions of sequences, on a GPU: kernels read them there, and nothing is gathered."""
-
-    table: Float[Tensor, "U D"]
-    positions: Int[Tensor, "B S"]
-
-    def rows(self) -> Float[Tensor, "B S D"]:
-        """Gathered after all."""
-        return rows(self.table, self.positions)
-
-    def split(self, sizes: Sequence[int]) -> "list[TableRows]":
-        """Columns of the table, so many for each."""
-        return [TableRows(part, self.positions) for part in torch.split(self.table, list(sizes), dim=-1)]
+def give_sparse_gradient(table: Tensor) -> None:
+    """Make the gradient of this parameter sparse on a CPU: it then holds only the rows that were gathered."""
+    setattr(table, _SPARSE, True)
 
 
-def weighted_rows(placed: TableRows, weights: Float[Tensor, "B S"]) -> Float[Tensor, "B D"]:
-    """The sum of the rows of each sequence, each by its weight."""
-    found: Tensor = _WeightedRows.apply(placed.table, placed.positions, weights)  # type: ignore[no-untyped-call]
-    return found
+def weighted_rows(
+    table: Float[Tensor, "U D"], positions: Int[Tensor, "B S"], weights: Float[Tensor, "B S"]
+) -> Float[Tensor, "B D"]:
+    """The weighted sum of each sequence's rows, read in the table by a GPU kernel."""
+    total: Tensor = _WeightedRows.apply(table, positions, weights)  # type: ignore[no-untyped-call]
+    return total
 
 
 def sort_positions(positions: Int[Tensor, "..."]) -> tuple[Int[Tensor, "P"], Int[Tensor, "P"]]:
-    """Positions in their order, and where each of them stood."""
+    """Sorted positions, and the index that each of them had before."""
     return tuple(torch.sort(positions.flatten()))  # type: ignore[return-value]
 
 
@@ -84,23 +71,23 @@ class _WeightedRows(torch.autograd.Function):
         from drpn.layers.kernels.segments import weighted_rows as kernel  # Triton comes with torch for GPUs alone
 
         ctx.save_for_backward(table, positions, weights)
-        found: Tensor = kernel(table, positions, weights)
-        return found
+        total: Tensor = kernel(table, positions, weights)
+        return total
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, Tensor]:
         from drpn.layers.kernels.segments import products_with_rows, weighted_segment_sum
 
         table, positions, weights = ctx.saved_tensors
-        of_table = weighted_segment_sum(gradient, weights, *sort_positions(positions), len(table))
-        of_weights = products_with_rows(table, positions, gradient)
-        return of_table.to(table.dtype), None, of_weights.to(weights.dtype)
+        table_gradient = weighted_segment_sum(gradient, weights, *sort_positions(positions), len(table))
+        weight_gradient = products_with_rows(table, positions, gradient)
+        return table_gradient.to(table.dtype), None, weight_gradient.to(weights.dtype)
 
 
 def segment_sum(
     values: Float[Tensor, "P D"], keys: Int[Tensor, "P"], order: Int[Tensor, "P"], count: int
 ) -> Float[Tensor, "U D"]:
-    """For each key the sum of its values, `values[order[i]]` having the sorted key `keys[i]`; nothing for key 0.
+    """For each key the sum of its values; `values[order[i]]` has the sorted key `keys[i]`. Key 0 sums to zero.
 
     Sums are in float32 at least.
     """
@@ -113,7 +100,7 @@ def segment_sum(
 
 
 def plain_segment_sum(values: Tensor, keys: Tensor, order: Tensor, count: int) -> Tensor:
-    """What the kernel must give: its tested reference."""
+    """The plain version of the kernel, against which it is tested."""
     wide = torch.promote_types(values.dtype, torch.float32)
     sums = values.new_zeros(count, values.shape[1], dtype=wide)
     sums.index_add_(0, keys.long(), values[order.long()].to(wide))

@@ -1,4 +1,4 @@
-"""News as vectors: words of a title, and ids; users as vectors: their ids."""
+"""Vectors of stories and users: words of a title, and ids."""
 
 from collections.abc import Callable, Sequence
 
@@ -8,35 +8,36 @@ from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from drpn.layers.attention import GatedAggregate, MultiHeadAttention, Weight, joint_linear, where_present
-from drpn.layers.gather import rows
+from drpn.layers.attention import GatedAggregate, MultiHeadAttention, where_present
+from drpn.layers.gather import gather_rows
+from drpn.layers.linear import Weight, joint_linear
 
 WORD_SPREAD = 0.1
-"""Standard deviation of word vectors that no file gave."""
+"""Standard deviation of the first word vectors, for words that no file gives."""
 ID_SPREAD = 0.01
-"""Standard deviation of id vectors: small, so that what is learnt of a news in few steps outweighs how it began."""
-_AT_ONCE = 512
-"""Titles encoded together on a CPU: as many as stay in its cache."""
+"""Standard deviation of the first id vectors: small, so that a few training steps outweigh it."""
+_TITLES_PER_STEP = 512
+"""Titles that a CPU encodes together: as many as stay in its cache."""
 
 
 class Dropout(nn.Dropout):
-    """Dropout; on a CPU by random bytes, far quicker than torch's own draw, the share rounded to a 256th.
+    """Dropout; on a CPU drawn from random bytes, which is much faster, with the share rounded to 1/256.
 
-    A share that would be rounded to none or to all is drawn by torch.
+    A share that would round to 0 or 1 is left to torch.
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """The values, some of them zero, the others larger in proportion."""
+        """The values, a share of them set to zero, the others scaled up."""
         dropped = round(self.p * 256)
         if not self.training or dropped in (0, 256) or input.is_cuda:
             return super().forward(input)
-        eights = torch.empty(-(-input.numel() // 8), dtype=torch.int64).random_(-(2**63), None)
-        kept = eights.view(torch.uint8)[: input.numel()].view(input.shape) >= dropped
+        draws = torch.empty(-(-input.numel() // 8), dtype=torch.int64).random_(-(2**63), None)
+        kept = draws.view(torch.uint8)[: input.numel()].view(input.shape) >= dropped
         return input * kept.to(input.dtype).mul_(256 / (256 - dropped))
 
 
 class WordVectors(nn.Module):
-    """Vectors of words, from a file where it knows them, trained further; projected where the file's size differs."""
+    """Word vectors, from a file for the words it knows, and trained further; projected if the file's size differs."""
 
     def __init__(self, words: int, size: int, vectors: NDArray[np.float32] | None) -> None:
         super().__init__()
@@ -52,30 +53,30 @@ class WordVectors(nn.Module):
 
     def forward(self, words: Int[Tensor, "..."]) -> Float[Tensor, "... D"]:
         """The vector of each word."""
-        vectors: Tensor = self.project(rows(self.table.weight, words))
+        vectors: Tensor = self.project(gather_rows(self.table.weight, words))
         return vectors
 
     def projected(self, words: Int[Tensor, "U W"], weights: Sequence[Weight]) -> Float[Tensor, "U W all"]:
-        """What linear layers make of each word; on a CPU once per distinct word, of which titles have few."""
+        """Linear layers applied to each word vector; on a CPU once per distinct word."""
         if words.is_cuda:
             return joint_linear(self(words), weights)
-        distinct, places = torch.unique(words, return_inverse=True)
-        return joint_linear(self(distinct), weights).index_select(0, places.flatten()).view(*words.shape, -1)
+        distinct, index = torch.unique(words, return_inverse=True)
+        return joint_linear(self(distinct), weights).index_select(0, index.flatten()).view(*words.shape, -1)
 
 
 def encode_by_length(
     encode: Callable[[Int[Tensor, "V L"]], Float[Tensor, "V D"]], words: Int[Tensor, "U W"]
 ) -> Float[Tensor, "U D"]:
-    """What `encode` makes of titles; on a CPU some at a time, those of like length, without padding that none needs."""
+    """`encode` applied to titles; on a CPU in groups of similar length, with padding trimmed from each group."""
     if words.is_cuda:
         return encode(words)
     order = (words != 0).sum(1).argsort(stable=True)
-    parts = [encode(trim_padding(some)) for some in torch.split(words[order], _AT_ONCE)]
+    parts = [encode(trim_padding(group)) for group in torch.split(words[order], _TITLES_PER_STEP)]
     return torch.cat(parts).index_select(0, order.argsort())
 
 
 def trim_padding(words: Int[Tensor, "U W"]) -> Int[Tensor, "U L"]:
-    """Without the columns behind the last word of any title; one stays."""
+    """The titles without the columns after the last word of the longest; at least one column stays."""
     longest = int((words != 0).any(0).nonzero().amax()) + 1 if words.any() else 1
     return words[:, :longest]
 
@@ -95,7 +96,7 @@ class TitleEncoder(nn.Module):
         self.untitled = nn.Parameter(torch.zeros(size))
 
     def forward(self, words: Int[Tensor, "U W"]) -> Float[Tensor, "U D"]:
-        """The vector of each title; a learned one where there is no word."""
+        """The vector of each title; a learned one for a title without words."""
         return encode_by_length(self._encode, words)
 
     def _encode(self, words: Int[Tensor, "U W"]) -> Float[Tensor, "U D"]:
@@ -111,10 +112,10 @@ class TitleEncoder(nn.Module):
 
 
 class IdVectors(nn.Module):
-    """E_O: a vector for each news seen in training, and one learned vector for all that were not.
+    """E_O: a vector for each story seen in training, and one learned vector for all others.
 
-    Departs from the paper: news that training never saw share the "unknown" vector, which is trained by giving it, at
-    every step, to a share of the others.
+    Departs from the paper: stories that training never saw share the "unknown" vector. It is trained by giving it, at
+    every step, to a share of the other stories.
     """
 
     def __init__(self, news: int, size: int, dropped: float) -> None:
@@ -127,28 +128,28 @@ class IdVectors(nn.Module):
         self.dropped = dropped
 
     def forward(self, news: Int[Tensor, "U"], seen: Bool[Tensor, "U"]) -> Float[Tensor, "U D"]:
-        """The vector of each news."""
+        """The vector of each story."""
         if self.training and self.dropped:
             seen = seen & (torch.rand(news.shape, device=news.device) >= self.dropped)
-        return where_present(rows(self.table.weight, news), seen, self.unknown)
+        return where_present(gather_rows(self.table.weight, news), seen, self.unknown)
 
     def of_neighbours(self, news: Int[Tensor, "U K"]) -> Float[Tensor, "U K D"]:
-        """The vectors of graph neighbours, which training saw, all of them."""
-        return rows(self.table.weight, news)
+        """The vectors of graph neighbours; training saw all of them."""
+        return gather_rows(self.table.weight, news)
 
 
 class UserVectors(nn.Module):
-    """A vector for each user of the training samples, and one learned vector for everybody else, who is row 0."""
+    """A vector for each user with a training sample, and one learned vector for all others (row 0)."""
 
     def __init__(self, users: int, size: int, dropped: float) -> None:
         super().__init__()
         self.ids = IdVectors(users, size, dropped)
 
     def forward(self, users: Int[Tensor, "B"]) -> Float[Tensor, "B D"]:
-        """The vector of each user; in training a share `dropped` of them is given that of everybody else."""
+        """The vector of each user; in training a share `dropped` of them gets the vector of unknown users."""
         vectors: Tensor = self.ids(users, users != 0)
         return vectors
 
     def of_neighbours(self, users: Int[Tensor, "B M"]) -> Float[Tensor, "B M D"]:
-        """The vectors of `Batch.neighbours`; here row 0 is padding."""
+        """The vectors of neighbour users; row 0 is padding."""
         return self.ids.of_neighbours(users)

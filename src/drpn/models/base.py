@@ -1,26 +1,30 @@
-"""The contract of a click model: what depends on the news alone is computed once per news, and what depends on the user
-alone once per user."""
+"""The contract of a click model.
+
+What depends on a story alone is computed once per story (`encode_news`), what depends on a user alone once per user
+(`read`), and only the rest once per candidate (`match`).
+"""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic
 
 import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from typing_extensions import TypeVar
 
-from drpn.batches.batch import Batch, NewsRows
+from drpn.batches.batch import Batch, Context, NewsRows, Profiles
 
-Encoded = Any
-"""Tensors whose first axis is the news; a tensor, or named tuples of tensors."""
-Readers = Any
-"""Tensors whose first axis is the users; a tensor, or named tuples of tensors."""
+Encoded = TypeVar("Encoded", default=Any)
+"""Tables with a row for each story: a tensor, or nested tuples and dictionaries of them."""
+Readers = TypeVar("Readers", default=Any)
+"""Tensors with a row for each user, likewise."""
 
 
 @dataclass(frozen=True)
 class DataShape:
-    """How many rows each table has, padding included: what a model must know of its data."""
+    """Rows of each table, padding included: what a model must know of its data."""
 
     news: int
     words: int
@@ -28,42 +32,44 @@ class DataShape:
     categories: int
     subcategories: int
     vectors: NDArray[np.float32] | None = None
-    """Pre-trained word vectors, one for each word; zeros where there is none."""
+    """Pre-trained word vectors, one row per word; zeros for words without one."""
     entities: int = 0
-    """0 where the dataset has no entities."""
+    """0 if the dataset has no entities."""
     entity_vectors: NDArray[np.float32] | None = None
-    """Likewise of entities."""
+    """Pre-trained entity vectors, in the same form."""
 
 
-class ClickModel(nn.Module, ABC):
+class ClickModel(nn.Module, ABC, Generic[Encoded, Readers]):
     """Scores candidates for users."""
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """Which sequences of a profile the model looks at; the others need not be there."""
+        """The sequences of a profile that the model reads; the others may be empty."""
         return ("clicked", "skipped")
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """What of `batches.tables.NEEDS` the dataset must have.
+        """What the dataset must have, by the names of `dataset.requirements.REQUIREMENTS`.
 
-        With "news_neighbours" the graph neighbours of candidates come along with every batch, so that `NewsRows.places`
-        finds them.
+        With "news_neighbours" the graph neighbours of candidates are part of every batch, and
+        `NewsRows.neighbour_positions` points to them.
         """
         return ()
 
     @abstractmethod
     def encode_news(self, news: NewsRows) -> Encoded:
-        """What depends on the news alone."""
+        """Encode stories; the result does not depend on users."""
 
     @abstractmethod
-    def read(self, encoded: Encoded, batch: Batch) -> Readers:
-        """What depends on the user, whatever the candidates; positions of the batch point into what was encoded."""
+    def read(self, encoded: Encoded, profiles: Profiles) -> Readers:
+        """Encode users, whose profiles hold positions into `encoded`; the result does not depend on candidates."""
 
     @abstractmethod
-    def match(self, encoded: Encoded, readers: Readers, candidates: Int[Tensor, "B C"]) -> Float[Tensor, "B C"]:
-        """The score of every candidate for its user."""
+    def match(
+        self, encoded: Encoded, readers: Readers, candidates: Int[Tensor, "B C"], context: Context
+    ) -> Float[Tensor, "B C"]:
+        """The score of each candidate for its user; candidates are positions into `encoded`."""
 
     def score(self, encoded: Encoded, batch: Batch) -> Float[Tensor, "B C"]:
-        """The score of every candidate of a batch."""
-        return self.match(encoded, self.read(encoded, batch), batch.candidates)
+        """The score of each candidate of a batch."""
+        return self.match(encoded, self.read(encoded, batch.profiles), batch.candidates, batch.context)

@@ -1,49 +1,45 @@
-"""DRPN: clicked and skipped news, each denoised by the other.
+"""DRPN: clicked and skipped stories, each denoised by the other.
 
 Hu, Qiu and Wu, "Denoising Neural Network for News Recommendation with Positive and Negative Implicit Feedback",
 Findings of NAACL 2022. Section and equation numbers are the paper's; `docs/paper-map.md` lists them with their tests.
 
-What depends on a news alone is computed once for each news: its vectors, and every linear projection of them that the
-aggregators and the fusion nets need. W [a; b] is computed as W_a a + W_b b, and (sum of alpha_i x_i) W as the sum of
-alpha_i (x_i W): the numbers are those of the plain formulation.
+Everything that depends on a story alone is computed once per story: its vectors, and every linear projection of them
+that the aggregators and the fusion nets need. W [a; b] is computed as W_a a + W_b b, and (sum of alpha_i x_i) W as the
+sum of alpha_i (x_i W). The results are exactly those of the plain formulation.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from drpn.batches.batch import Batch, NewsRows
+from drpn.batches.batch import Batch, Context, NewsRows, Profiles
 from drpn.layers.attention import (
+    Aggregated,
     GatedAggregate,
-    Weight,
+    MultiHeadAttention,
     aggregate,
-    concat_sequences,
-    dot,
-    inner_products,
-    joint_linear,
-    read_in_tables,
-    split_heads,
+    masked_softmax,
     where_present,
 )
-from drpn.layers.gather import TableRows
+from drpn.layers.denoising import SimilarityHead, attend_opposite, attend_rest, similarities, similarity
+from drpn.layers.fusion import interest_scores, interest_weights
+from drpn.layers.linear import Weight, aligned_linear, joint_linear, split_heads
 from drpn.layers.news import IdVectors, TitleEncoder
-from drpn.models.aggregators import ContentAggregator, DenoisingAggregator, GraphNetwork
+from drpn.layers.tables import Table, TableRows, columns, concat_sequences, project, rows_at, weighted_sum
 from drpn.models.base import ClickModel, DataShape
-from drpn.models.encoded import LazyProjection, at_positions
+from drpn.models.checks import check_divides, check_positive, check_share
 
 
 @dataclass(frozen=True, kw_only=True)
 class DrpnSettings:
-    """DRPN; the defaults are the paper's."""
+    """DRPN; the defaults are the paper's, except for `id_dropout`, which is ours."""
 
     size: int = 300
-    """D: size of word, news and user vectors."""
+    """D: size of word, story and user vectors."""
     heads: int = 6
     """l_h: heads of each self-attention; divides `size`."""
     hidden: int = 200
@@ -51,28 +47,22 @@ class DrpnSettings:
     graph_heads: int = 2
     """l_h': heads of the graph network; divides `size`."""
     dropout: float = 0.2
-    """On words and after the attention of titles."""
+    """Dropout on words and after the self-attention of titles."""
     id_dropout: float = 0.1
-    """Share of news that are given the "unknown" id vector at each step of training."""
+    """Share of stories that get the "unknown" id vector at each training step."""
     denoise: bool = True
     """Use the denoising aggregators (off: the paper's DRPN-D)."""
     graph: bool = True
     """Use the graph network and its collaborative view (off: DRPN-G)."""
     clicked: bool = True
-    """Read what was clicked (off: DRPN-P)."""
+    """Read clicked stories (off: DRPN-P)."""
     skipped: bool = True
-    """Read what was skipped (off: DRPN-N)."""
+    """Read skipped stories (off: DRPN-N)."""
 
     def __post_init__(self) -> None:
-        for name in ("size", "heads", "hidden", "graph_heads"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it takes 1 or more")
-        for name in ("dropout", "id_dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it takes a share from 0 to below 1")
-        for name in ("heads", "graph_heads"):
-            if self.size % getattr(self, name):
-                raise ValueError(f"{name} is {getattr(self, name)}; it takes a divisor of size, which is {self.size}")
+        check_positive(self, "size", "heads", "hidden", "graph_heads")
+        check_share(self, "dropout", "id_dropout")
+        check_divides(self, "heads", "graph_heads", size=self.size)
         if not (self.clicked or self.skipped):
             raise ValueError("clicked is False, and so is skipped; keep one of them")
 
@@ -84,176 +74,134 @@ ABLATIONS = {
     "drpn-n": DrpnSettings(skipped=False),
     "drpn-p": DrpnSettings(clicked=False),
 }
-"""Table 3: each without one part of the whole."""
+"""The variants of Table 3, each without one part of DRPN."""
 
 
-class SideRows(NamedTuple):
-    """What a news brings as a clicked, or as a skipped, news."""
+class ContentAggregator(nn.Module):
+    """Section 4.3.1: Aggregate(LN(P + MH(P, P, P))); in the collaborative encoder only Aggregate(P)."""
 
-    content: Float[Tensor, "... QKV"] | TableRows
-    denoise: Float[Tensor, "... all"] | TableRows
-    """For the denoising of its own sequence; no columns where there is none."""
-    opposite: Float[Tensor, "... all"] | TableRows
-    """For that of the opposite sequence."""
-
-
-class Side(nn.Module):
-    """The two aggregators of one sequence."""
-
-    def __init__(self, settings: DrpnSettings, *, self_attention: bool) -> None:
+    def __init__(self, size: int, heads: int, hidden: int, *, self_attention: bool) -> None:
         super().__init__()
-        self.size = settings.size
-        both = settings.clicked and settings.skipped
-        self.content = ContentAggregator(settings.size, settings.heads, settings.hidden, self_attention=self_attention)
-        self.denoise = DenoisingAggregator(settings.size, opposite=both) if settings.denoise else None
+        self.attention = MultiHeadAttention(size, heads) if self_attention else None
+        self.norm = nn.LayerNorm(size) if self_attention else None
+        self.aggregate = GatedAggregate(size, hidden)
+        self.nothing = nn.Parameter(torch.zeros(size))
 
-    def weights(self, other: "Side | None") -> list[Weight]:
-        """All that make what a news brings to this side, and to the other side's denoising."""
-        own = [] if self.denoise is None else self.denoise.weights()
-        opposite = [] if other is None or other.denoise is None else other.denoise.weights_opposite()
-        return [*self.content.weights(), *own, *opposite]
+    def weights(self) -> list[Weight]:
+        """Query, key and value projections; empty without self-attention."""
+        return [] if self.attention is None else self.attention.weights()
 
-    def unpack(self, packed: Float[Tensor, "... all"] | TableRows) -> SideRows:
-        """What these weights made, side by side, by name."""
-        own, opposite = (0, 0) if self.denoise is None else ((5, 2) if self.denoise.opposite else (4, 0))
-        parts = [count * self.size for count in (len(self.content.weights()), own, opposite)]
-        # one split: the gradients of its parts are joined in one go
-        return SideRows(*(packed.split(parts) if isinstance(packed, TableRows) else torch.split(packed, parts, dim=-1)))
-
-
-class Interests(NamedTuple):
-    """The interest representations of users, F of them, and what each news counted in each aggregator."""
-
-    vectors: Float[Tensor, "B F D"]
-    weights: dict[str, Float[Tensor, "B S"]]
-
-
-class Members(NamedTuple):
-    """What the news of a sequence bring to one view."""
-
-    news: Float[Tensor, "... D"] | TableRows
-    plain: Float[Tensor, "... D"] | TableRows
-    side: Float[Tensor, "... all"] | TableRows
-    logits: Float[Tensor, "..."] | None
-    reader: Float[Tensor, "..."]
-
-
-class ViewRows(NamedTuple):
-    """What a news brings to one view."""
-
-    news: Float[Tensor, "U D"]
-    """The vectors that are aggregated."""
-    plain: Float[Tensor, "U D"]
-    """Those that the fusion net reads and the score compares with."""
-    sides: dict[str, Float[Tensor, "U all"] | LazyProjection]
-    """What they bring to each sequence, as `Side.unpack` reads it."""
-    logits: dict[str, Float[Tensor, "U"] | None]
-    reader: Float[Tensor, "U"]
-    candidate: Float[Tensor, "U FD"] | LazyProjection
-
-    def members(self, name: str, positions: Int[Tensor, "B S"], *, gathered: bool) -> Members:
-        """What those of a clicked or a skipped sequence bring; what is wide may be left in its table."""
-        side, narrow = self.sides[name], (self.logits[name], self.reader)
-        if gathered or isinstance(side, LazyProjection):
-            return Members(*at_positions((self.news, self.plain, side, *narrow), positions))
-        news, plain, placed = (TableRows(table, positions) for table in (self.news, self.plain, side))
-        return Members(news, plain, placed, *at_positions(narrow, positions))
-
-
-class ViewReaders(NamedTuple):
-    """What a view knows of users before any candidate comes in."""
-
-    interests: Interests
-    user: Float[Tensor, "B F D"]
-    """The users' half of Eq. 9."""
-
-
-class View(nn.Module):
-    """An interest encoder (4.3 or 4.5) and its fusion net (4.6)."""
-
-    def __init__(self, settings: DrpnSettings, *, self_attention: bool) -> None:
-        super().__init__()
-        names = [name for name in ("clicked", "skipped") if getattr(settings, name)]
-        self.sides = nn.ModuleDict({name: Side(settings, self_attention=self_attention) for name in names})
-        kinds = ("content", "denoise") if settings.denoise else ("content",)
-        self.interests = [f"{side} {kind}" for kind in kinds for side in names]
-        self.fusion = FusionNet(settings.size, settings.hidden, len(self.interests))
-
-    def project(self, news: Float[Tensor, "U D"], plain: Float[Tensor, "U D"]) -> ViewRows:
-        """`news` are the vectors that are aggregated, `plain` those that the fusion net reads."""
-        weights = {name: self._side(name).weights(self._opposite(name)) for name in self.sides}
-        candidate = [Weight.of(self.fusion.candidate)]
-        sides: Sequence[Tensor | LazyProjection]
-        for_candidates: Tensor | LazyProjection
-        if self.training and not news.is_cuda:
-            sides, for_candidates = (
-                [LazyProjection(news, some) for some in weights.values()],
-                LazyProjection(plain, candidate),
-            )
+    def forward(self, stories: TableRows, qkv: TableRows, logits: Float[Tensor, "B S"] | None) -> Aggregated:
+        """p_s or n_s, and the weight of each story; without self-attention the logits are given."""
+        mask = stories.mask
+        if self.attention is None or self.norm is None:
+            # Eq. 3
+            result = aggregate(cast(Tensor, logits), stories, mask)
         else:
-            together = plain is news
-            packed = joint_linear(news, [*chain(*weights.values()), *(candidate if together else [])])
-            sizes = [sum(len(one.matrix) for one in some) for some in weights.values()]
-            *sides, rest = torch.split(packed, [*sizes, packed.shape[-1] - sum(sizes)], dim=-1)
-            for_candidates = rest if together else joint_linear(plain, candidate)
-        return ViewRows(
-            news=news,
-            plain=plain,
-            sides=dict(zip(weights, sides, strict=True)),
-            logits={name: self._side(name).content.logits(news) for name in weights},
-            reader=self.fusion.reader.logits(plain),
-            candidate=for_candidates,
-        )
+            # Eqs. 2 and 3
+            result = self.aggregate(self.norm(stories.gather() + self.attention(qkv, mask)), mask)
+        return Aggregated(where_present(result.vector, mask.any(-1), self.nothing), result.weight)
 
-    def _side(self, name: str) -> Side:
-        side = self.sides[name]
-        assert isinstance(side, Side)
-        return side
 
-    def _opposite(self, name: str) -> Side | None:
-        return next((self._side(other) for other in self.sides if other != name), None)
+class Similarity(nn.Module):
+    """A similarity head of Eq. 6: tanh([a; b] W_1 + b_1) W_2 + b_2, with W_1 as two halves."""
 
-    def read(self, members: dict[str, Members], masks: dict[str, Bool[Tensor, "B S"]]) -> ViewReaders:
-        """p_s, n_s, p_h and n_h, those of them that this view has, and what the fusion net makes of the user."""
-        vectors, weights = {}, {}
-        rows = {name: self._side(name).unpack(own.side) for name, own in members.items()}
-        for name, own in members.items():
-            side, mask = self._side(name), masks[name]
-            found = {"content": side.content(own.news, rows[name].content, own.logits, mask)}
-            if side.denoise is not None:
-                other = next((key for key in members if key != name), None)
-                opposite = None if other is None else rows[other].opposite
-                found["denoise"] = side.denoise(own.news, rows[name].denoise, mask, opposite, masks[other or name])
-            for kind, aggregated in found.items():
-                vectors[f"{name} {kind}"], weights[f"{name} {kind}"] = aggregated
-        interests = Interests(torch.stack([vectors[name] for name in self.interests], dim=1), weights)
-        return ViewReaders(interests, self.fusion.read(list(members.values()), list(masks.values())))
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.own = nn.Linear(size, size)  # the half of W_1 that reads the story, and b_1
+        self.read = nn.Linear(size, size, bias=False)  # the half that reads the sequence
+        self.out = nn.Linear(size, 1)  # W_2 and b_2
 
-    def match(
-        self, readers: ViewReaders, plain: Float[Tensor, "B C D"], candidate: Float[Tensor, "B C FD"]
-    ) -> "Viewed":
-        """Eqs. 9 to 11 and this view's half of the score: sum over f of beta_f (interest_f . r)."""
-        beta = self.fusion(readers.user, candidate)  # (B C F)
-        # u . r with u = sum of beta_f interest_f
-        match = inner_products(plain, readers.interests.vectors)  # (B C F)
-        return Viewed((beta * match).sum(-1), readers.interests, beta)
+    def head(self) -> SimilarityHead:
+        """W_2 and b_2."""
+        return SimilarityHead(self.out.weight[0], self.out.bias)
 
-    def score_quickly(
-        self, rows: ViewRows, readers: ViewReaders, candidates: Int[Tensor, "B C"]
-    ) -> Float[Tensor, "B C"]:
-        """The score of `match` alone, on a GPU and without gradients."""
-        from drpn.layers.kernels.scoring import fused_scores  # Triton comes with torch on GPU machines alone
 
-        assert isinstance(rows.candidate, Tensor)
-        fusion, interests = self.fusion, readers.interests.vectors
-        scores: Tensor = fused_scores(
-            candidates, rows.plain, rows.candidate, readers.user, interests, fusion.out, fusion.bias
-        )
-        return scores
+class DenoisingAggregator(nn.Module):
+    """Section 4.3.2: a story counts more if it resembles the rest of its sequence, less if the opposite sequence."""
+
+    def __init__(self, size: int, *, opposite: bool) -> None:
+        super().__init__()
+        self.query = nn.Linear(size, size, bias=False)  # W^h_q
+        self.key = nn.Linear(size, size, bias=False)  # W^h_k
+        self.value = nn.Linear(size, size, bias=False)  # W^h_v
+        self.similar = Similarity(size)  # W^u_1, b^u_1, W^u_2, b^u_2
+        self.nothing = nn.Parameter(torch.zeros(size))
+        self.opposite = opposite
+        if opposite:
+            self.opposite_key = nn.Linear(size, size, bias=False)  # W^h'_k
+            self.opposite_value = nn.Linear(size, size, bias=False)  # W^h'_v
+            self.contrary = Similarity(size)  # W^u_3, b^u_3, W^u_4, b^u_4
+            self.unopposed = nn.Parameter(torch.zeros(size))
+            self.gamma = nn.Parameter(torch.tensor(0.5))
+
+    def weights(self) -> list[Weight]:
+        """Projections of a story for its own sequence; W^h_v is multiplied with the half of W^u_1 that reads it."""
+        value = Weight(self.similar.read.weight @ self.value.weight)
+        heads = [self.similar, self.contrary] if self.opposite else [self.similar]
+        halves = [Weight.from_layer(head.own) for head in heads]
+        return [Weight(self.query.weight), Weight(self.key.weight), value, *halves]
+
+    def opposite_weights(self) -> list[Weight]:
+        """Projections of a story for the opposite sequence; W^h'_v is multiplied with its half of W^u_3."""
+        return [Weight(self.opposite_key.weight), Weight(self.contrary.read.weight @ self.opposite_value.weight)]
+
+    def forward(self, stories: TableRows, own: TableRows, other: TableRows | None) -> Aggregated:
+        """p_h or n_h, and the weight of each story, from its projections by `weights` and `opposite_weights`."""
+        # Eq. 4, intra-attention: every story reads the rest of its own sequence, never itself
+        same = attend_rest(own)
+        if other is None:
+            trust = similarity(self.similar.head(), same)  # (B S)
+        else:
+            # Eq. 5, inter-attention: every story reads the opposite sequence
+            opposite = attend_opposite(own, other, instead=self.contrary.read(self.unopposed))
+            similar, contrary = similarities(self.similar.head(), same, self.contrary.head(), opposite)  # (B S) each
+            # Eq. 6: s^p - ReLU(gamma) * s^n
+            trust = similar - torch.relu(self.gamma) * contrary
+        weight = masked_softmax(trust, own.mask)
+        # p_h = sum of alpha_i p_i
+        return Aggregated(where_present(weighted_sum(weight, stories), own.mask.any(-1), self.nothing), weight)
+
+
+class GraphNetwork(nn.Module):
+    """Section 4.4: every story reads its graph neighbours, and a gate fuses the result with its own vector."""
+
+    def __init__(self, size: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.query = nn.Linear(size, size, bias=False)  # W^g_{m,1}, all heads
+        self.key = nn.Linear(size, size, bias=False)  # W^g_{m,2}
+        self.value = nn.Linear(size, size, bias=False)  # W^g_{m,3}
+        self.lonely = nn.Parameter(torch.zeros(size))
+        self.gate = nn.Linear(2 * size, size, bias=False)  # W^f_1
+        self.content = nn.Linear(2 * size, size, bias=False)  # W^f_2
+
+    def read_neighbours(
+        self, own: Float[Tensor, "U D"], others: Float[Tensor, "U K D"], mask: Bool[Tensor, "U K"]
+    ) -> Float[Tensor, "U D"]:
+        """The unnumbered equation and Eq. 7: attention over the neighbours, head by head."""
+        query = split_heads(aligned_linear(own, self.query.weight), self.heads)  # (U m d)
+        projected = joint_linear(others, [Weight(self.key.weight), Weight(self.value.weight)])
+        key, value = (split_heads(part, self.heads) for part in projected.chunk(2, dim=-1))  # (U K m d)
+        # alpha^m_k = softmax((r W^g_{m,1}) (r_k W^g_{m,2})^T / sqrt(d / l_h'))
+        logits = torch.einsum("umd,ukmd->umk", query, key) / math.sqrt(query.shape[-1])
+        weight = masked_softmax(logits, mask.unsqueeze(1))  # (U m K)
+        # Eq. 7: the heads' sums of alpha^m_k r_k W^g_{m,3}, concatenated
+        return torch.einsum("umk,ukmd->umd", weight, value).flatten(-2)
+
+    def forward(
+        self, own: Float[Tensor, "U D"], others: Float[Tensor, "U K D"], mask: Bool[Tensor, "U K"]
+    ) -> Float[Tensor, "U D"]:
+        """The graph vector of each story."""
+        read = where_present(self.read_neighbours(own, others, mask), mask.any(-1), self.lonely)
+        both = torch.cat([own, read], dim=-1)
+        # Eq. 8: sigma([r; r^] W^f_1) * tanh([r; r^] W^f_2)
+        gate, content = joint_linear(both, [Weight(self.gate.weight), Weight(self.content.weight)]).chunk(2, dim=-1)
+        return torch.sigmoid(gate) * torch.tanh(content)
 
 
 class FusionNet(nn.Module):
-    """Section 4.6: how much each interest representation counts for a user and a candidate."""
+    """Section 4.6: how much each interest vector counts for a user and a candidate."""
 
     def __init__(self, size: int, hidden: int, interests: int) -> None:
         super().__init__()
@@ -265,30 +213,151 @@ class FusionNet(nn.Module):
         self.out = nn.Parameter(torch.empty(interests, size).uniform_(-1, 1) / math.sqrt(size))  # each W_2
         self.bias = nn.Parameter(torch.full((interests,), 1 / interests))  # each b_2
 
-    def read(self, members: list[Members], masks: list[Bool[Tensor, "B S"]]) -> Float[Tensor, "B F D"]:
-        """The users' half of Eq. 9, from u_f = Aggregate([P | N])."""
-        mask = torch.cat(masks, dim=1)
-        logits = torch.cat([one.reader for one in members], dim=1)
-        reader = aggregate(logits, concat_sequences([one.plain for one in members]), mask).vector
-        reader = where_present(reader, mask.any(-1), self.nobody)
-        return split_heads(self.user(reader), self.count)
+    def read(self, members: "list[Members]") -> Float[Tensor, "B F D"]:
+        """The half of Eq. 9 that depends on the user, from u_f = Aggregate([P | N])."""
+        both = concat_sequences([member.plain for member in members])
+        logits = torch.cat([member.reader_logits for member in members], dim=1)
+        user = where_present(aggregate(logits, both, both.mask).vector, both.mask.any(-1), self.nobody)
+        return split_heads(self.user(user), self.count)
 
-    def forward(self, user: Float[Tensor, "B F D"], candidate: Float[Tensor, "B C FD"]) -> Float[Tensor, "B C F"]:
-        """Eq. 9: beta = tanh([u_f; r_c] W_1 + b_1) W_2 + b_2, for each representation."""
-        both = torch.tanh(user.unsqueeze(1) + split_heads(candidate, self.count))  # (B C F D)
-        return dot(both, self.out) + self.bias
+    def forward(self, user: Float[Tensor, "B F D"], candidate: TableRows) -> Float[Tensor, "B C F"]:
+        """The weight of each interest vector."""
+        # Eq. 9: beta = tanh([u_f; r_c] W_1 + b_1) W_2 + b_2
+        return interest_weights(user, candidate, self.out, self.bias)
+
+    def score(
+        self, user: Float[Tensor, "B F D"], candidate: TableRows, interests: Float[Tensor, "B F D"], plain: TableRows
+    ) -> Float[Tensor, "B C"]:
+        """The score of each candidate in this view."""
+        # Eqs. 10 and 11: u . r with u = sum over f of beta_f interest_f
+        return interest_scores(user, candidate, self.out, self.bias, interests, plain)
 
 
-class Viewed(NamedTuple):
-    """One view's half of the score, and what it came from."""
+class ViewRows(NamedTuple):
+    """What is stored of each story for one view."""
+
+    stories: Float[Tensor, "U D"]
+    """The vectors that are aggregated."""
+    plain: Float[Tensor, "U D"]
+    """The vectors that the fusion net reads and the score compares with."""
+    sides: dict[str, Table]
+    """The projections that each sequence needs: those of its content, denoise and opposite layers."""
+    logits: dict[str, Float[Tensor, "U"]]
+    """Logits of the content aggregators without self-attention; empty with it."""
+    reader_logits: Float[Tensor, "U"]
+    candidate: Table
+
+
+class Members(NamedTuple):
+    """The stories of one sequence of each user, as one view sees them."""
+
+    stories: TableRows
+    plain: TableRows
+    projected: TableRows
+    logits: Float[Tensor, "B S"] | None
+    reader_logits: Float[Tensor, "B S"]
+
+
+class ViewReaders(NamedTuple):
+    """What a view knows of each user."""
+
+    interests: Float[Tensor, "B F D"]
+    weights: dict[str, Float[Tensor, "B S"]]
+    """The weight of each story, by aggregator, such as "clicked denoise"."""
+    user: Float[Tensor, "B F D"]
+    """The half of Eq. 9 that depends on the user."""
+
+
+class ViewMatch(NamedTuple):
+    """One view's part of the scores, and what explains it."""
 
     score: Float[Tensor, "B C"]
-    interests: Interests
+    weights: dict[str, Float[Tensor, "B S"]]
     beta: Float[Tensor, "B C F"]
 
 
-class Drpn(ClickModel):
-    """Reads what was clicked and what was skipped, by title and by who else clicked it."""
+class Side(nn.Module):
+    """The two aggregators of one sequence."""
+
+    def __init__(self, settings: DrpnSettings, *, self_attention: bool) -> None:
+        super().__init__()
+        both = settings.clicked and settings.skipped  # there is an opposite sequence
+        self.content = ContentAggregator(settings.size, settings.heads, settings.hidden, self_attention=self_attention)
+        self.denoise = DenoisingAggregator(settings.size, opposite=both) if settings.denoise else None
+
+
+class View(nn.Module):
+    """An interest encoder (section 4.3 or 4.5) and its fusion net (4.6)."""
+
+    def __init__(self, settings: DrpnSettings, *, self_attention: bool) -> None:
+        super().__init__()
+        names = [name for name in ("clicked", "skipped") if getattr(settings, name)]
+        self.sides = nn.ModuleDict({name: Side(settings, self_attention=self_attention) for name in names})
+        kinds = ("content", "denoise") if settings.denoise else ("content",)
+        self.interests = [f"{side} {kind}" for kind in kinds for side in names]
+        self.fusion = FusionNet(settings.size, settings.hidden, len(self.interests))
+        self.self_attention = self_attention
+        self.columns = {name: columns(self.weights(name)) for name in names}
+
+    def side(self, name: str) -> Side:
+        """The aggregators of the clicked or the skipped sequence."""
+        return cast(Side, self.sides[name])
+
+    def opposite(self, name: str) -> str | None:
+        """The name of the other sequence, if the model reads it."""
+        return next((other for other in self.sides if other != name), None)
+
+    def weights(self, name: str) -> dict[str, list[Weight]]:
+        """Linear layers that are applied to each story of a sequence, by the part that reads the result."""
+        own, other = self.side(name).denoise, self.opposite(name)
+        opposite = None if other is None else self.side(other).denoise
+        return {
+            "content": self.side(name).content.weights(),
+            "denoise": [] if own is None else own.weights(),
+            "opposite": [] if opposite is None else opposite.opposite_weights(),
+        }
+
+    def project(self, stories: Float[Tensor, "U D"], plain: Float[Tensor, "U D"]) -> ViewRows:
+        """`stories` are the vectors that are aggregated, `plain` those that the fusion net reads."""
+        layers = {name: (stories, self.weights(name)) for name in self.sides}
+        layers["candidate"] = plain, {"fusion": [Weight.from_layer(self.fusion.candidate)]}
+        tables = project(layers, training=self.training)
+        names = () if self.self_attention else self.sides
+        return ViewRows(
+            stories=stories,
+            plain=plain,
+            sides={name: tables[name] for name in self.sides},
+            logits={name: self.side(name).content.aggregate.logits(stories) for name in names},
+            reader_logits=self.fusion.reader.logits(plain),
+            candidate=tables["candidate"],
+        )
+
+    def read(self, rows: ViewRows, positions: dict[str, Int[Tensor, "B S"]]) -> ViewReaders:
+        """p_s, n_s, p_h and n_h, as far as this view has them, and what the fusion net knows of the user."""
+        members, parts, aggregated = {}, {}, {}
+        for name, at in positions.items():
+            tables = rows.stories, rows.plain, rows.sides[name], rows.logits.get(name), rows.reader_logits
+            members[name] = Members(*rows_at(tables, at))
+            parts[name] = members[name].projected.split(self.columns[name])
+        for name, member in members.items():
+            side, other = self.side(name), self.opposite(name)
+            aggregated[f"{name} content"] = side.content(member.stories, parts[name]["content"], member.logits)
+            if side.denoise is not None:
+                opposite = None if other is None else parts[other]["opposite"]
+                aggregated[f"{name} denoise"] = side.denoise(member.stories, parts[name]["denoise"], opposite)
+        return ViewReaders(
+            interests=torch.stack([aggregated[name].vector for name in self.interests], dim=1),
+            weights={name: result.weight for name, result in aggregated.items()},
+            user=self.fusion.read(list(members.values())),
+        )
+
+
+Encoded = dict[str, ViewRows]
+Readers = dict[str, ViewReaders]
+
+
+class Drpn(ClickModel[Encoded, Readers]):
+    """Reads clicked and skipped stories, by their titles and by who else clicked them."""
 
     def __init__(self, settings: DrpnSettings, shape: DataShape) -> None:
         super().__init__()
@@ -304,10 +373,10 @@ class Drpn(ClickModel):
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The sequences that the variant looks at."""
+        """The sequences that this variant reads."""
         return tuple(self.semantic.sides)
 
-    def encode_news(self, news: NewsRows) -> dict[str, ViewRows]:
+    def encode_news(self, news: NewsRows) -> Encoded:
         """Title, id and graph vectors, and the projections that the second stage needs, for each view."""
         title = self.title(news.words)
         encoded = {"semantic": self.semantic.project(title, title)}
@@ -317,43 +386,33 @@ class Drpn(ClickModel):
             encoded["collaborative"] = self.collaborative.project(graph, own)
         return encoded
 
-    def read(self, encoded: dict[str, ViewRows], batch: Batch) -> dict[str, ViewReaders]:
+    def read(self, encoded: Encoded, profiles: Profiles) -> Readers:
         """The interests of each user, for each view."""
-        positions = {name: getattr(batch, name) for name in self.reads}
-        masks = {name: at != 0 for name, at in positions.items()}
-        head = self.settings.size // self.settings.heads
-        longest = max(head, *(at.shape[1] for at in positions.values()))
-        # not the news themselves: after a norm they are in float32 whatever the projections are in
-        side = encoded["semantic"].sides[self.reads[0]]
-        gathered = isinstance(side, LazyProjection) or not read_in_tables(side, longest)
-        return {
-            view: self._view(view).read(
-                {name: rows.members(name, at, gathered=gathered) for name, at in positions.items()}, masks
-            )
-            for view, rows in encoded.items()
-        }
+        positions = {name: getattr(profiles, name) for name in self.reads}
+        return {view: self.view(view).read(rows, positions) for view, rows in encoded.items()}
 
     def match(
-        self, encoded: dict[str, ViewRows], readers: dict[str, ViewReaders], candidates: Int[Tensor, "B C"]
+        self, encoded: Encoded, readers: Readers, candidates: Int[Tensor, "B C"], context: Context
     ) -> Float[Tensor, "B C"]:
-        """Section 4.7: u^t . r^t + u^o . r^o."""
-        double = next(self.parameters()).dtype == torch.float64
-        if candidates.is_cuda and not torch.is_grad_enabled() and not double:
-            scores = [self._view(view).score_quickly(rows, readers[view], candidates) for view, rows in encoded.items()]
-        else:
-            scores = [view.score for view in self.matched(encoded, readers, candidates).values()]
+        """The score of each candidate."""
+        tables = {view: (rows.plain, rows.candidate) for view, rows in encoded.items()}
+        scores = []
+        for view, (plain, candidate) in rows_at(tables, candidates, without_gradient=True).items():
+            reader = readers[view]
+            scores.append(self.view(view).fusion.score(reader.user, candidate, reader.interests, plain))
+        # section 4.7: u^t . r^t + u^o . r^o
         return torch.stack(scores).sum(0)
 
-    def matched(
-        self, encoded: dict[str, ViewRows], readers: dict[str, ViewReaders], candidates: Int[Tensor, "B C"]
-    ) -> dict[str, Viewed]:
-        """The semantic and the collaborative half of the scores, with every weight that made them."""
-        rows = at_positions({view: (rows.plain, rows.candidate) for view, rows in encoded.items()}, candidates)
-        return {view: self._view(view).match(readers[view], *rows[view]) for view in encoded}
+    def views(self, encoded: Encoded, batch: Batch) -> dict[str, ViewMatch]:
+        """Each view's part of the scores of a batch, with all weights, for explanations."""
+        matches = {}
+        for name, reader in self.read(encoded, batch.profiles).items():
+            fusion, rows = self.view(name).fusion, encoded[name]
+            plain, candidate = rows_at((rows.plain, rows.candidate), batch.candidates, without_gradient=True)
+            score = fusion.score(reader.user, candidate, reader.interests, plain)
+            matches[name] = ViewMatch(score, reader.weights, fusion(reader.user, candidate))
+        return matches
 
-    def views(self, encoded: dict[str, ViewRows], batch: Batch) -> dict[str, Viewed]:
-        """Both views of a batch, for whoever wants the weights."""
-        return self.matched(encoded, self.read(encoded, batch), batch.candidates)
-
-    def _view(self, name: str) -> View:
+    def view(self, name: str) -> View:
+        """The semantic or the collaborative view."""
         return self.semantic if name == "semantic" else self.collaborative

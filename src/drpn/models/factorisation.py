@@ -15,12 +15,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from drpn.batches.batch import Batch, NewsRows
-from drpn.layers.attention import inner_products, split_heads, weighted_sum, where_present
-from drpn.layers.gather import rows
+from drpn.batches.batch import NewsRows, Profiles
+from drpn.layers.attention import where_present
+from drpn.layers.gather import gather_rows
+from drpn.layers.linear import inner_products, split_heads
 from drpn.layers.news import IdVectors, UserVectors
+from drpn.layers.tables import gather_at, weighted_sum
 from drpn.models.base import DataShape
-from drpn.models.encoded import at_positions
 
 FIELDS = 4
 """Of a candidate: id, category, subcategory, words. Of a user: row, and the last three of what was clicked."""
@@ -72,12 +73,12 @@ class Features(nn.Module):
     def news_features(self, news: NewsRows) -> NewsFeatures:
         """What the features of each news come to, whoever reads it."""
         candidate, clicked = slice(1, 1 + self.size), slice(1 + self.size, None)
-        words = rows(self.words.weight, news.words)  # (U W 1+2D)
+        words = gather_rows(self.words.weight, news.words)  # (U W 1+2D)
         share = _shares(news.words, words.dtype)  # (U W)
         found = [
             self.ids(news.rows, news.seen),  # (U 1+D)
-            rows(self.category.weight, news.category),  # (U 1+2D)
-            rows(self.subcategory.weight, news.subcategory),
+            gather_rows(self.category.weight, news.category),  # (U 1+2D)
+            gather_rows(self.subcategory.weight, news.subcategory),
             weighted_sum(share, words),
         ]
         # sum of w_i x_i
@@ -93,16 +94,18 @@ class Features(nn.Module):
         read = torch.cat([field[:, clicked] for field in found[1:]], dim=1)
         return NewsFeatures(Factors(weight + pairs, vector), fields, read)
 
-    def user_features(self, clicked: Float[Tensor, "U clicked"], batch: Batch) -> Float[Tensor, "B F D"]:
+    def user_features(self, clicked: Float[Tensor, "U clicked"], profiles: Profiles) -> Float[Tensor, "B F D"]:
         """The vector of each field; learned ones for what was clicked where nothing was."""
-        read = weighted_sum(_shares(batch.clicked, clicked.dtype), rows(clicked, batch.clicked))  # (B clicked)
-        read = where_present(read, batch.clicked_mask.any(-1), self.nothing)
-        return split_heads(torch.cat([self.users(batch.users), read], dim=1), FIELDS)
+        read = weighted_sum(
+            _shares(profiles.clicked, clicked.dtype), gather_rows(clicked, profiles.clicked)
+        )  # (B clicked)
+        read = where_present(read, profiles.clicked_mask.any(-1), self.nothing)
+        return split_heads(torch.cat([self.users(profiles.users), read], dim=1), FIELDS)
 
 
 def fm_scores(news: Factors, users: Float[Tensor, "B D"], candidates: Int[Tensor, "B C"]) -> Float[Tensor, "B C"]:
     """What the candidate's features come to, and their pairs with the user's; `users` are sums of x_i v_i."""
-    found: Factors = at_positions(news, candidates)
+    found: Factors = gather_at(news, candidates)
     # over i of the user and j of the news: sum of <v_i, v_j> x_i x_j = <sum of x_i v_i, sum of x_j v_j>
     return found.own + inner_products(found.vector, users.unsqueeze(1)).squeeze(-1)
 

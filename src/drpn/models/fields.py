@@ -5,9 +5,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from drpn.batches.batch import NewsRows
-from drpn.layers.attention import weighted_sum, where_present
-from drpn.layers.gather import rows
+from drpn.layers.attention import where_present
+from drpn.layers.gather import gather_rows
 from drpn.layers.news import WORD_SPREAD, IdVectors, WordVectors
+from drpn.layers.tables import weighted_sum
 from drpn.models.base import DataShape
 
 FIELDS = 4
@@ -42,14 +43,14 @@ class NewsFields(nn.Module):
         """Title, id, category and subcategory of each news."""
         words = self.words(news.words)  # (U W D)
         if self.word_weights is not None:
-            words = torch.cat([rows(self.word_weights.weight, news.words), words], dim=-1)
+            words = torch.cat([gather_rows(self.word_weights.weight, news.words), words], dim=-1)
         there = (news.words != 0).to(words.dtype)  # (U W)
         count = there.sum(-1, keepdim=True)  # (U 1)
         title = weighted_sum(there / count.clamp(min=1), words)  # (U D)
         found = [
             where_present(title, count.squeeze(-1) > 0, self.untitled),
             self.ids(news.rows, news.seen),
-            rows(self.category.weight, news.category),
-            rows(self.subcategory.weight, news.subcategory),
+            gather_rows(self.category.weight, news.category),
+            gather_rows(self.subcategory.weight, news.subcategory),
         ]
         return torch.stack(found, dim=1)

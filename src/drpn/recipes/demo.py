@@ -86,7 +86,7 @@ def _evaluate(runs: dict[str, Run], dataset: Dataset, progress: Progress) -> Eva
     """All models on one test split, beside what needs no learning; noise and faithfulness are the first one's."""
     impressions = dataset.impressions("test")
     device = pick_device()
-    tables = Tables.of(dataset, device)
+    tables = Tables.from_dataset(dataset, device)
     models = {name: run.bundle().model.to(device) for name, run in runs.items()}
     scores = {name: score_impressions(model, tables, impressions, progress) for name, model in models.items()}
     with progress.stage("metrics and intervals"):

@@ -20,7 +20,7 @@ from drpn.evaluation.submission import ScoresFormat, write_scores
 from drpn.explain.faithful import faithfulness
 from drpn.models.base import ClickModel
 from drpn.models.drpn import Drpn
-from drpn.models.encoded import encode_all
+from drpn.models.encode import encode_all
 from drpn.progress import Progress, Silent
 from drpn.recipes.noise import measure_noise
 from drpn.recipes.runs import Run
@@ -59,7 +59,7 @@ def evaluate(
     bundle, dataset = run.bundle(), run.dataset()
     impressions = dataset.impressions(split)
     device = pick_device()
-    model, tables = bundle.model.to(device), Tables.of(dataset, device)
+    model, tables = bundle.model.to(device), Tables.from_dataset(dataset, device)
     found = score_impressions(model, tables, impressions, progress)
     if scores is not None:
         write_scores(scores, scores_format, impressions, found, dataset.user_ids, dataset.news_ids)

@@ -31,7 +31,9 @@ def explain(run_path: Path, user_id: str, out: Path | None = None, *, progress: 
     shown = last_shown(dataset, user) or _recent(bundle, user)
     with progress.stage("tracing"):
         device = pick_device()
-        found = trace(model.to(device), Tables.of(dataset, device), dataset, user, shown.candidates, shown.clicked)
+        found = trace(
+            model.to(device), Tables.from_dataset(dataset, device), dataset, user, shown.candidates, shown.clicked
+        )
     if out is not None:
         from drpn.drawing.case import draw_case  # plotting is loaded only where it is asked for
 

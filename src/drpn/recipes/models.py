@@ -4,10 +4,11 @@ import dataclasses
 from dataclasses import dataclass, replace
 from typing import Any
 
+from drpn.dataset.requirements import REQUIREMENTS
 from drpn.layers.news import UserVectors
 from drpn.models.catalogue import CATALOGUE
 from drpn.prepare.settings import DataSettings
-from drpn.recipes.needs import REMEDIES, minimal_model, requirements_of, toml_value
+from drpn.recipes.needs import minimal_model, requirements_of, toml_value
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,8 @@ def describe(name: str) -> Description:
 
 def _to_prepare(needs: tuple[str, ...]) -> list[str]:
     """Only what `drpn prepare` does not give unasked."""
-    remedies = [REMEDIES[need] for need in needs]
-    return [f"data.{one.setting}={one.value}" for one in remedies if not getattr(DataSettings(), one.setting)]
+    required = [REQUIREMENTS[need] for need in needs]
+    return [f"data.{one.setting}={one.value}" for one in required if not getattr(DataSettings(), one.setting)]
 
 
 def _more(name: str, settings: Any) -> dict[str, str]:

@@ -1,30 +1,14 @@
 """Whether a dataset folder has what a model needs beyond the paper's features, and how to prepare it where not."""
 
 import dataclasses
-from typing import Any, NamedTuple
+from typing import Any
 
-from drpn.batches.tables import NEEDS
 from drpn.dataset.folder import Dataset
+from drpn.dataset.requirements import REQUIREMENTS
 from drpn.errors import FolderError
 from drpn.models.base import ClickModel, DataShape
 from drpn.prepare.settings import DataSettings
 from drpn.recipes.settings import entry
-
-
-class Remedy(NamedTuple):
-    """What a folder may lack, in words, and the setting that adds it."""
-
-    words: str
-    setting: str
-    value: int
-
-
-REMEDIES = {
-    "entities": Remedy("the entities of titles", "entities", 5),
-    "abstracts": Remedy("the words of abstracts", "abstracts", 40),
-    "user_neighbours": Remedy("the neighbours of users", "user_neighbours", 10),
-    "news_neighbours": Remedy("the neighbours of news", "neighbours", 5),
-}
 
 _SMALLEST = DataShape(news=2, words=2, users=2, categories=2, subcategories=2, entities=2)
 
@@ -41,11 +25,12 @@ def requirements_of(model: str, settings: Any) -> tuple[str, ...]:
 
 def missing_requirements(model: str, settings: Any, dataset: Dataset) -> str | None:
     """What the folder lacks that the model needs, and how to prepare it, if it lacks anything."""
-    remedies = [REMEDIES[need] for need in requirements_of(model, settings) if NEEDS[need] not in dataset.arrays]
-    if not remedies:
+    needed = [REQUIREMENTS[need] for need in requirements_of(model, settings)]
+    missing = [requirement for requirement in needed if requirement.array not in dataset.arrays]
+    if not missing:
         return None
-    words = " and ".join(remedy.words for remedy in remedies)
-    more = {remedy.setting: remedy.value for remedy in remedies}
+    words = " and ".join(requirement.meaning for requirement in missing)
+    more = {requirement.setting: requirement.value for requirement in missing}
     return (
         f"{model} needs {words}, which {dataset.path} lacks; prepare it again with: "
         f"drpn prepare LOGS --out {dataset.path} --force {_options(dataset, more)}"

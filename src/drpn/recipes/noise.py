@@ -10,7 +10,6 @@ from drpn.dataset.folder import Dataset
 from drpn.evaluation.bootstrap import interval
 from drpn.evaluation.noise import kinds_of_clicked, kinds_of_skipped, noise_auc_by_user, tfidf_rule
 from drpn.explain.trace import profile_weights
-from drpn.models.base import Encoded
 from drpn.models.drpn import Drpn
 from drpn.progress import Progress, Silent
 
@@ -21,7 +20,7 @@ def measure_noise(
     dataset: Dataset,
     *,
     seed: int = 0,
-    encoded: Encoded | None = None,
+    encoded: Any = None,
     progress: Progress | None = None,
 ) -> dict[str, Any] | None:
     """Noise AUC of each kind of weights, by sequence, with intervals over users; None where nobody knows the truth."""

@@ -50,7 +50,7 @@ def train(
     if tensorboard:
         check_tensorboard()
     place = data_device(training, device, dataset.bytes_to_train)
-    clicks = Clicks.of(dataset.impressions("train"), place)
+    clicks = Clicks.from_impressions(dataset.impressions("train"), place)
     if not len(clicks):
         raise TrainingError(f"{folder} has nothing to train on: no impression has a click and a skip")
     defaults = sections(type(settings)(), TrainingSettings())
@@ -63,7 +63,7 @@ def train(
         with explain_out_of_memory("training.batch", training.batch), on_cpu:
             torch.manual_seed(training.seed)
             network = chosen.model(settings, data_shape(dataset)).to(device)
-            tables = Tables.of(dataset, place, reads=network.reads, needs=network.needs)
+            tables = Tables.from_dataset(dataset, place, reads=network.reads, needs=network.needs)
             sampler = Sampler(clicks, tables, training.batch, training.negatives, training.seed)
             where = device.type if place == device else f"{device.type}, data in the host's memory"
             progress.note(f"{model} with {_count(network):,} parameters on {len(clicks):,} clicks, {where}")

@@ -1,20 +1,20 @@
-"""One step of training: from samples to changed weights.
+"""One training step: from samples to updated weights.
 
-On a CPU each step runs as it comes. On a GPU the step is compiled, recorded once as a CUDA graph and then played again
-and again: its shapes never change (a fixed number of distinct news, sequences never cut), and nothing in it waits for
-the host. Where the data are too large for the GPU's memory they stay in the host's: a thread looks the batches up, two
-ahead, and the recorded step begins with what it found.
+On a CPU every step runs eagerly. On a GPU the step is compiled, captured once as a CUDA graph and then replayed: its
+shapes never change (a fixed number of distinct stories, sequences never trimmed), and nothing in it waits for the host.
+If the data do not fit into the GPU's memory they stay in the host's: a thread looks up batches two steps ahead, and the
+captured step starts from them.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
-from typing import NamedTuple, TypeVar
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from drpn.batches.batch import Batch, NewsRows, count_distinct_stories, distinct
+from drpn.batches.batch import Batch, NewsRows, count_distinct_stories, distinct_stories
 from drpn.batches.samples import Plan
 from drpn.batches.tables import Tables
 from drpn.models.base import ClickModel
@@ -24,98 +24,98 @@ from drpn.training.prefetch import prefetch
 from drpn.training.settings import TrainingSettings
 
 _ROUND = 1024
-"""Capacities are multiples of this, so that passes of nearly the same need share one recording."""
-_AHEAD = 2
-"""Batches that wait, looked up, where the data are in the host's memory."""
+"""Capacities are multiples of this, so that epochs with nearly the same need share one captured graph."""
+_PREFETCH = 2
+"""Batches that are looked up in advance if the data are in the host's memory."""
 _WARM_UP = 3
-"""Steps before the recording: compilers and allocators do their first work in them."""
+"""Steps before the capture, in which compilers and allocators do their first work."""
 
 
-Part = TypeVar("Part", NewsRows, Batch)
-Found = tuple[NewsRows, Batch]
-"""The distinct news of a batch, and the batch pointing into them."""
+Inputs = tuple[NewsRows, Batch]
+"""The distinct stories of a batch, and the batch with positions into them."""
+
+
+class Samples(NamedTuple):
+    """The samples of one step, and the model's inputs if they have been looked up in advance."""
+
+    users: Int[Tensor, "B"]
+    candidates: Int[Tensor, "B C"]
+    moments: Int[Tensor, "B"]
+    inputs: Inputs | None = None
+
+    @property
+    def size(self) -> int:
+        """The number of samples."""
+        return len(self.users)
 
 
 @dataclass
 class Stepper:
-    """Runs each step as it comes."""
+    """Runs every step eagerly."""
 
     model: ClickModel
     tables: Tables
     optimiser: torch.optim.Optimizer
     settings: TrainingSettings
     done: int = 0
-    """Steps that came before, of earlier passes too."""
+    """Steps taken before, in earlier epochs too."""
 
     def __post_init__(self) -> None:
-        # on the device, in one place: a recorded step reads it there
+        # on the device, in one place: a captured step reads it there
         self._dropped = torch.zeros((), dtype=torch.int64, device=self.device)
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """The device of the model."""
         return next(self.model.parameters()).device
 
     def prepare(self, plan: Plan) -> None:
-        """Called before each pass with its samples."""
+        """Called before each epoch with its samples."""
 
-    def batches(self, plan: Plan, start: int = 0) -> "Iterator[Samples]":
-        """The samples of each step of a pass, from the `start`-th on."""
-        for users, candidates in plan.batches(self.settings.batch, start):
-            yield Samples(users, candidates)
+    def batches(self, plan: Plan, start: int = 0) -> Iterator[Samples]:
+        """The samples of each step of an epoch, from step number `start` on."""
+        for part in plan.batches(self.settings.batch, start):
+            yield Samples(*part)
 
-    def __call__(self, samples: "Samples") -> Float[Tensor, ""]:
-        """Change the weights by some samples; gives the loss."""
+    def __call__(self, samples: Samples) -> Float[Tensor, ""]:
+        """Take one optimiser step; return the loss."""
         self._begin(samples.size)
-        news, batch = samples.found or self.look_up(samples)
+        news, batch = samples.inputs or self.look_up(samples)
         return self.learn(self.loss(news.to(self.device), batch.to(self.device)))
 
-    def look_up(self, samples: "Samples", capacity: int | None = None) -> Found:
-        """What a model is given for some samples; with a capacity nothing waits for a count."""
-        known = self.tables.news
-        batch = self.tables.batch(samples.users, samples.candidates, cut=capacity is None)
-        news, local = distinct(batch, news=len(known), capacity=capacity, reach=known.places)
-        return known[news], local
+    def look_up(self, samples: Samples, capacity: int | None = None) -> Inputs:
+        """The model's inputs for some samples; with a capacity, nothing waits for a count."""
+        all_news = self.tables.news
+        batch = self.tables.batch(samples.users, samples.candidates, samples.moments, trim=capacity is None)
+        rows, local = distinct_stories(batch, news=len(all_news), capacity=capacity, reach=all_news.neighbour_positions)
+        return all_news.select(rows), local
 
     def loss(self, news: NewsRows, batch: Batch) -> Float[Tensor, ""]:
-        """The loss of a batch whose positions point into the news."""
-        with precision(self.settings, batch.users.device):
+        """The loss of a batch with positions into the stories."""
+        with precision(self.settings, batch.candidates.device):
             scores = self.model.score(self.model.encode_news(news), batch)
         if self.settings.loss == "tce":
             return truncated_loss(scores, batch.candidate_mask, self._dropped)
         return click_loss(scores, batch.candidate_mask)
 
     def learn(self, loss: Float[Tensor, ""]) -> Float[Tensor, ""]:
-        """One step of the optimiser."""
+        """Back-propagate the loss and update the weights."""
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimiser.step()
         return loss.detach()
 
     def _begin(self, samples: int) -> None:
-        """Count the step, and how many of its samples are dropped."""
+        """Count the step, and set how many of its samples TCE drops."""
         if self.settings.loss == "tce":
             rate, steps = self.settings.tce_rate, self.settings.tce_steps
             self._dropped.fill_(dropped_samples(self.done, samples, rate=rate, steps=steps))
         self.done += 1
 
 
-class Samples(NamedTuple):
-    """The samples of one step, and what was found for them if somebody looked it up already."""
-
-    users: Int[Tensor, "B"]
-    candidates: Int[Tensor, "B C"]
-    found: Found | None = None
-
-    @property
-    def size(self) -> int:
-        """How many."""
-        return len(self.users)
-
-
 @dataclass
 class CapturedStepper(Stepper):
-    """Plays a recorded step; batches of another size than the usual one run as they come."""
+    """Replays a captured step; batches of another size than the usual one run eagerly."""
 
     capacity: int = 0
     _graph: torch.cuda.CUDAGraph | None = None
@@ -128,109 +128,115 @@ class CapturedStepper(Stepper):
         self._compiled = torch.compile(self.loss, dynamic=False) if self.settings.compile else self.loss
 
     def prepare(self, plan: Plan) -> None:
-        """Find how many distinct news the largest batch of the pass holds; more than were recorded: record anew."""
-        known = self.tables.news
+        """Count the distinct stories of the largest batch of the epoch; if the graph is too small, capture again."""
+        all_news = self.tables.news
         counts = [
-            count_distinct_stories(self.tables.batch(users, candidates, cut=False), news=len(known), reach=known.places)
-            for users, candidates in plan.batches(self.settings.batch)
+            count_distinct_stories(
+                self.tables.batch(part.users, part.candidates, trim=False),
+                news=len(all_news),
+                reach=all_news.neighbour_positions,
+            )
+            for part in plan.batches(self.settings.batch)
         ]
         needed = -(-int(torch.stack(counts).max()) // _ROUND) * _ROUND
         if needed > self.capacity:
             self.capacity, self._graph, self._warm, self._inputs = needed, None, 0, None
 
     def __call__(self, samples: Samples) -> Float[Tensor, ""]:
-        """Change the weights by some samples; gives the loss, which the next call overwrites."""
+        """Take one optimiser step; return the loss, which the next call overwrites."""
         if samples.size != self.settings.batch:
             return super().__call__(samples)
         self._begin(samples.size)
-        self._take(self.given(samples))
+        self._copy_inputs(self.graph_inputs(samples))
         if self._graph is None and self._warm < _WARM_UP:
             self._warm += 1
-            return self._in_other_stream()
+            return self._run_in_side_stream()
         if self._graph is None:
-            self._record()
+            self._capture()
         assert self._graph is not None
         assert self._output is not None
         self._graph.replay()
         return self._output
 
-    def given(self, samples: Samples) -> list[Tensor]:
-        """What the recorded step begins with."""
-        return [samples.users, samples.candidates]
+    def graph_inputs(self, samples: Samples) -> list[Tensor]:
+        """The tensors that the captured step starts from."""
+        return [samples.users, samples.candidates, samples.moments]
 
-    def found(self, given: list[Tensor]) -> Found:
-        """What the model is given, within the recorded step."""
-        users, candidates = given
-        return self.look_up(Samples(users, candidates), self.capacity)
+    def model_inputs(self, inputs: list[Tensor]) -> Inputs:
+        """The model's inputs, computed within the captured step."""
+        users, candidates, moments = inputs
+        return self.look_up(Samples(users, candidates, moments), self.capacity)
 
-    def _take(self, given: list[Tensor]) -> None:
+    def _copy_inputs(self, inputs: list[Tensor]) -> None:
         if self._inputs is None:
-            self._inputs = [torch.empty(one.shape, dtype=one.dtype, device=self.device) for one in given]
-        for kept, new in zip(self._inputs, given, strict=True):
-            kept.copy_(new, non_blocking=True)
+            self._inputs = [torch.empty(one.shape, dtype=one.dtype, device=self.device) for one in inputs]
+        for fixed, new in zip(self._inputs, inputs, strict=True):
+            fixed.copy_(new, non_blocking=True)
 
-    def _fixed(self) -> Tensor:
+    def _run(self) -> Tensor:
         assert self._inputs is not None
-        return self.learn(self._compiled(*self.found(self._inputs)))
+        return self.learn(self._compiled(*self.model_inputs(self._inputs)))
 
-    def _in_other_stream(self) -> Tensor:
+    def _run_in_side_stream(self) -> Tensor:
         stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
-            loss = self._fixed()
+            loss = self._run()
         torch.cuda.current_stream().wait_stream(stream)
         return loss
 
-    def _record(self) -> None:
+    def _capture(self) -> None:
         torch.cuda.synchronize()
         self.optimiser.zero_grad(set_to_none=True)  # gradients live in the graph's own memory
         graph = torch.cuda.CUDAGraph()
-        # what other threads do meanwhile, such as laying out batches, is theirs alone
+        # thread_local: other threads, which look up batches, may use the GPU meanwhile
         with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-            self._output = self._fixed()
+            self._output = self._run()
         self._graph = graph
 
 
 @dataclass
 class HostStepper(CapturedStepper):
-    """Plays a recorded step on batches that were looked up in the host's memory."""
+    """Replays a captured step on batches that were looked up in the host's memory."""
+
+    _layout: Inputs | None = None
 
     def batches(self, plan: Plan, start: int = 0) -> Iterator[Samples]:
-        """The samples of each step with what was found for them, in memory that the GPU can copy from by itself."""
+        """The samples of each step with the model's inputs, in pinned memory."""
 
-        def looked_up() -> Iterator[Samples]:
-            for users, candidates in plan.batches(self.settings.batch, start):
-                samples = Samples(users, candidates)
+        def look_up() -> Iterator[Samples]:
+            for part in plan.batches(self.settings.batch, start):
+                samples = Samples(*part)
                 whole = samples.size == self.settings.batch
                 news, batch = self.look_up(samples, self.capacity if whole else None)
-                yield samples._replace(found=(_pinned(news), _pinned(batch)))
+                yield samples._replace(
+                    inputs=(news.map_tensors(Tensor.pin_memory), batch.map_tensors(Tensor.pin_memory))
+                )
 
-        return prefetch(looked_up(), _AHEAD)
+        return prefetch(look_up(), _PREFETCH)
 
-    def given(self, samples: Samples) -> list[Tensor]:
-        """News and batch, all their tensors."""
-        assert samples.found is not None
-        return [tensor for part in samples.found for tensor in _tensors(part)]
+    def graph_inputs(self, samples: Samples) -> list[Tensor]:
+        """All tensors of the stories and of the batch."""
+        assert samples.inputs is not None
+        self._layout = samples.inputs
+        tensors: list[Tensor] = []
+        for part in samples.inputs:
+            part.map_tensors(lambda tensor: tensors.append(tensor) or tensor)  # type: ignore[func-returns-value]
+        return tensors
 
-    def found(self, given: list[Tensor]) -> Found:
-        """The same, put together again."""
-        news = len(fields(NewsRows))
-        return NewsRows(*given[:news]), Batch(*given[news:])
+    def model_inputs(self, inputs: list[Tensor]) -> Inputs:
+        """The same tensors as stories and batch."""
+        assert self._layout is not None
+        news, batch = self._layout
+        tensors = iter(inputs)
+        return news.map_tensors(lambda _: next(tensors)), batch.map_tensors(lambda _: next(tensors))
 
 
 def choose_stepper(
     model: ClickModel, tables: Tables, optimiser: torch.optim.Optimizer, settings: TrainingSettings, done: int = 0
 ) -> Stepper:
-    """The quickest way for the device that the model is on, and for where its data are; `done` steps came before."""
+    """The fastest stepper for the device of the model and the place of its data; `done` steps were taken before."""
     if next(model.parameters()).device.type == "cpu" or not settings.record:
         return Stepper(model, tables, optimiser, settings, done)
     kind = CapturedStepper if tables.clicked.is_cuda else HostStepper
     return kind(model, tables, optimiser, settings, done)
-
-
-def _tensors(part: NewsRows | Batch) -> list[Tensor]:
-    return [getattr(part, one.name) for one in fields(part)]
-
-
-def _pinned(part: Part) -> Part:
-    return type(part)(*(tensor.pin_memory() for tensor in _tensors(part)))

@@ -22,11 +22,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from drpn.batches.batch import Batch, NewsRows
-from drpn.layers.attention import aligned_linear, dot
-from drpn.layers.gather import rows
+from drpn.batches.batch import Context, NewsRows, Profiles
+from drpn.layers.gather import gather_rows
+from drpn.layers.linear import aligned_linear, dot
 from drpn.layers.news import Dropout
 from drpn.models.base import ClickModel, DataShape
+from drpn.models.checks import check_positive, check_share
 from drpn.models.factorisation import FIELDS, Factors, Features, fm_scores
 
 
@@ -46,12 +47,8 @@ class DeepFmSettings:
     """Share of news and of users that are given the "unknown" vector at each step of training."""
 
     def __post_init__(self) -> None:
-        for name in ("size", "hidden", "layers"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it takes 1 or more")
-        for name in ("dropout", "id_dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it takes a share from 0 to below 1")
+        check_positive(self, "size", "hidden", "layers")
+        check_share(self, "dropout", "id_dropout")
 
 
 class DeepFmRows(NamedTuple):
@@ -117,15 +114,15 @@ class DeepFm(ClickModel):
         half = aligned_linear(features.fields.flatten(1), self.deep.news.weight)
         return DeepFmRows(features.factors, half, features.clicked)
 
-    def read(self, encoded: DeepFmRows, batch: Batch) -> DeepFmReaders:
+    def read(self, encoded: DeepFmRows, profiles: Profiles) -> DeepFmReaders:
         """The features of each user, and what they bring to the first layer."""
-        fields = self.features.user_features(encoded.clicked, batch)
+        fields = self.features.user_features(encoded.clicked, profiles)
         return DeepFmReaders(fields.sum(1), self.deep.user(fields.flatten(1)))
 
     def match(
-        self, encoded: DeepFmRows, readers: DeepFmReaders, candidates: Int[Tensor, "B C"]
+        self, encoded: DeepFmRows, readers: DeepFmReaders, candidates: Int[Tensor, "B C"], context: Context
     ) -> Float[Tensor, "B C"]:
         """y_FM + y_DNN."""
         machine = fm_scores(encoded.factors, readers.vector, candidates)
-        deep: Tensor = self.deep(readers.half.unsqueeze(1), rows(encoded.half, candidates))
+        deep: Tensor = self.deep(readers.half.unsqueeze(1), gather_rows(encoded.half, candidates))
         return machine + deep

@@ -23,13 +23,15 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from drpn.batches.batch import Batch, NewsRows
-from drpn.layers.attention import Weight, aligned_linear, dot, joint_linear, where_present
-from drpn.layers.gather import rows
+from drpn.batches.batch import Context, NewsRows, Profiles
+from drpn.layers.attention import where_present
+from drpn.layers.gather import gather_rows
+from drpn.layers.linear import Weight, aligned_linear, dot, joint_linear
 from drpn.layers.news import Dropout
 from drpn.layers.recurrent import Gru
+from drpn.layers.tables import gather_at
 from drpn.models.base import ClickModel, DataShape
-from drpn.models.encoded import at_positions
+from drpn.models.checks import check_positive, check_share
 from drpn.models.fields import FIELDS, NewsFields
 
 
@@ -51,12 +53,8 @@ class DeersSettings:
     """Share of news that are given the "unknown" id vector at each step of training."""
 
     def __post_init__(self) -> None:
-        for name in ("size", "hidden", "apart", "joined"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it takes 1 or more")
-        for name in ("dropout", "id_dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it takes a share from 0 to below 1")
+        check_positive(self, "size", "hidden", "apart", "joined")
+        check_share(self, "dropout", "id_dropout")
 
 
 class SideRows(NamedTuple):
@@ -96,7 +94,7 @@ class Side(nn.Module):
 
     def encode(self, items: Float[Tensor, "U width"]) -> SideRows:
         """What each news brings, as an item and as the candidate."""
-        projected = joint_linear(items, [*self.gru.weights(), Weight.of(self.action)])
+        projected = joint_linear(items, [*self.gru.weights(), Weight.from_layer(self.action)])
         hidden = self.action.out_features
         return SideRows(*torch.split(projected, [3 * hidden, hidden], dim=-1))
 
@@ -134,16 +132,18 @@ class Deers(ClickModel):
         items = self.dropout(self.fields(news).flatten(1))  # (U 4D)
         return DeersRows(self.clicked.encode(items), self.skipped.encode(items))
 
-    def read(self, encoded: DeersRows, batch: Batch) -> DeersReaders:
+    def read(self, encoded: DeersRows, profiles: Profiles) -> DeersReaders:
         """s_+ and s_-, as the first layers need them."""
         return DeersReaders(
-            self.clicked.read(rows(encoded.clicked.item, batch.clicked), batch.clicked_mask),
-            self.skipped.read(rows(encoded.skipped.item, batch.skipped), batch.skipped_mask),
+            self.clicked.read(gather_rows(encoded.clicked.item, profiles.clicked), profiles.clicked_mask),
+            self.skipped.read(gather_rows(encoded.skipped.item, profiles.skipped), profiles.skipped_mask),
         )
 
-    def match(self, encoded: DeersRows, readers: DeersReaders, candidates: Int[Tensor, "B C"]) -> Float[Tensor, "B C"]:
+    def match(
+        self, encoded: DeersRows, readers: DeersReaders, candidates: Int[Tensor, "B C"], context: Context
+    ) -> Float[Tensor, "B C"]:
         """Q(s_+, s_-, a)."""
-        liked, disliked = at_positions((encoded.clicked.action, encoded.skipped.action), candidates)
+        liked, disliked = gather_at((encoded.clicked.action, encoded.skipped.action), candidates)
         sides = self.clicked.match(readers.clicked, liked), self.skipped.match(readers.skipped, disliked)
         hidden = torch.cat(sides, dim=-1)  # (B C 2h)
         for layer in self.joined:

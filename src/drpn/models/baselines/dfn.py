@@ -27,28 +27,17 @@ from typing import NamedTuple
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn.functional import pad
 
-from drpn.batches.batch import Batch, NewsRows
-from drpn.layers.attention import (
-    MultiHeadAttention,
-    Weight,
-    aligned_linear,
-    dot,
-    joint_linear,
-    masked_softmax,
-    split_heads,
-    weighted_sum,
-    where_present,
-)
-from drpn.layers.gather import rows
+from drpn.batches.batch import Context, NewsRows, Profiles
+from drpn.layers.attention import MultiHeadAttention, masked_softmax, where_present
+from drpn.layers.chunks import filled_columns, score_in_chunks
+from drpn.layers.gather import gather_rows
+from drpn.layers.linear import Weight, aligned_linear, dot, joint_linear, split_heads
 from drpn.layers.news import WORD_SPREAD, Dropout
+from drpn.layers.tables import gather_at, weighted_sum
 from drpn.models.base import ClickModel, DataShape
-from drpn.models.encoded import at_positions, map_tensors
+from drpn.models.checks import check_positive, check_share
 from drpn.models.fields import FIELDS, NewsFields
-
-_AT_ONCE = {"cpu": 2**20, "cuda": 2**29}
-"""Numbers in the widest layer of a transformer, for as many users as are scored at once without gradients."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,12 +64,8 @@ class DfnSettings:
     """Share of news that are given the "unknown" id vector at each step of training."""
 
     def __post_init__(self) -> None:
-        for name in ("size", "heads", "wider", "places", "hidden", "deep", "deepest"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it takes 1 or more")
-        for name in ("dropout", "id_dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it takes a share from 0 to below 1")
+        check_positive(self, "size", "heads", "wider", "places", "hidden", "deep", "deepest")
+        check_share(self, "dropout", "id_dropout")
         width = FIELDS * self.size
         if width % self.heads:
             raise ValueError(f"heads is {self.heads}; it takes a divisor of {FIELDS} times size, which is {width}")
@@ -143,7 +128,7 @@ class FeedbackTransformer(nn.Module):
         mask = positions != 0
         place = mask.flip(1).cumsum(1).flip(1).clamp(max=self.places.num_embeddings - 1) * mask  # (B S)
         table = brings(aligned_linear(self.places.weight, self.place.weight))  # (places all)
-        return rows(encoded, positions) + rows(table, place)
+        return gather_rows(encoded, positions) + gather_rows(table, place)
 
     def read(self, projected: Float[Tensor, "B S QKV"], mask: Bool[Tensor, "B S"]) -> OwnPart:
         """Every item of a sequence reads all of it."""
@@ -254,9 +239,9 @@ class DfnReaders(NamedTuple):
     halves: Float[Tensor, "B N h"]
     """What they bring to the external attention."""
 
-    def cut(self) -> "DfnReaders":
-        """Without places that none of them fills, for which a GPU would have to be waited for."""
-        clicked, skipped = (_filled(own.mask) for own in (self.clicked, self.skipped))
+    def trim(self) -> "DfnReaders":
+        """Without the columns at the end that are all padding."""
+        clicked, skipped = (filled_columns(own.mask) for own in (self.clicked, self.skipped))
         return DfnReaders(
             self.clicked.cut(clicked), self.skipped.cut(skipped), self.items[:, :skipped], self.halves[:, :skipped]
         )
@@ -287,7 +272,7 @@ class Dfn(ClickModel):
         fields = self.fields(news)  # (U F 1+size)
         wide = dot(fields[..., 0], self.out_wide.weight[0])  # (U)
         item = self.dropout(fields[..., 1:].flatten(1))  # (U D)
-        deep, width = Weight.of(self.deep_target), item.shape[-1]
+        deep, width = Weight.from_layer(self.deep_target), item.shape[-1]
         weights = [
             deep,
             *self.clicked.attention.weights(),
@@ -300,38 +285,34 @@ class Dfn(ClickModel):
         target = Target(item, wide, half, in_clicked, in_skipped)
         return DfnRows(target, self._of_click(click), self._of_skip(skip))
 
-    def read(self, encoded: DfnRows, batch: Batch) -> DfnReaders:
+    def read(self, encoded: DfnRows, profiles: Profiles) -> DfnReaders:
         """Both sequences as far as they do not depend on a candidate."""
-        clicked = self.clicked.placed(encoded.clicked, batch.clicked, self._of_click)
-        skipped = self.skipped.placed(encoded.skipped, batch.skipped, self._of_skip)
+        clicked = self.clicked.placed(encoded.clicked, profiles.clicked, self._of_click)
+        skipped = self.skipped.placed(encoded.skipped, profiles.skipped, self._of_skip)
         width, hidden = self.deep_target.in_features, self.settings.hidden
         skipped, halves, items = torch.split(skipped, [3 * width, hidden, width], dim=-1)
         return DfnReaders(
-            self.clicked.read(clicked, batch.clicked_mask),
-            self.skipped.read(skipped, batch.skipped_mask),
+            self.clicked.read(clicked, profiles.clicked_mask),
+            self.skipped.read(skipped, profiles.skipped_mask),
             items,
             halves,
         )
 
-    def match(self, encoded: DfnRows, readers: DfnReaders, candidates: Int[Tensor, "B C"]) -> Float[Tensor, "B C"]:
-        """w^T [wide; FM; deep]; without gradients so many users at a time that the widest layer stays small."""
-        if torch.is_grad_enabled():
-            return self._match(encoded, readers, candidates)
+    def match(
+        self, encoded: DfnRows, readers: DfnReaders, candidates: Int[Tensor, "B C"], context: Context
+    ) -> Float[Tensor, "B C"]:
+        """w^T [wide; FM; deep]; without gradients for a few users at a time, because the widest layer is large."""
         longest = max(1, readers.clicked.mask.shape[1], readers.skipped.mask.shape[1])
-        each = candidates.shape[1] * longest * self.clicked.widen.out_features
-        step = max(1, _AT_ONCE[candidates.device.type] // max(1, each))
-        parts = []
-        for start in range(0, max(1, len(candidates)), step):
-            some = map_tensors(lambda table, start=start: table[start : start + step], readers)
-            shown = candidates[start : start + step]
-            if not shown.is_cuda:  # few users at a time have little padding between them
-                some, shown = some.cut(), shown[:, : max(1, _filled(shown != 0))]
-            found = self._match(encoded, some, shown)
-            parts.append(pad(found, (0, candidates.shape[1] - found.shape[1])))
-        return torch.cat(parts)
+        return score_in_chunks(
+            lambda part, shown: self._match(encoded, part, shown),
+            readers,
+            candidates,
+            numbers=candidates.shape[1] * longest * self.clicked.widen.out_features,
+            trim=DfnReaders.trim,
+        )
 
     def _match(self, encoded: DfnRows, readers: DfnReaders, candidates: Int[Tensor, "B C"]) -> Float[Tensor, "B C"]:
-        target: Target = at_positions(encoded.target, candidates)
+        target: Target = gather_at(encoded.target, candidates)
         # f_c and f_u
         clicked = self.clicked.match(readers.clicked, target.clicked)  # (B C D)
         skipped = self.skipped.match(readers.skipped, target.skipped)
@@ -361,12 +342,6 @@ def _logits(query: Float[Tensor, "... Q d"], key: Float[Tensor, "... K d"]) -> F
     """Q K^T / sqrt(d), never less than float32: what is made of them is added and taken away again."""
     wide = torch.promote_types(query.dtype, torch.float32)
     return (query @ key.transpose(-1, -2)).to(wide) / math.sqrt(query.shape[-1])
-
-
-def _filled(mask: Bool[Tensor, "B S"]) -> int:
-    """How many places there are up to the last that is filled."""
-    filled = mask.any(0).nonzero()
-    return int(filled[-1]) + 1 if len(filled) else 0
 
 
 def _least(like: Tensor) -> float:

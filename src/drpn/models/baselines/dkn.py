@@ -29,12 +29,14 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from drpn.batches.batch import Batch, NewsRows
-from drpn.layers.attention import Weight, aligned_linear, dot, joint_linear, masked_softmax, where_present
+from drpn.batches.batch import Context, NewsRows, Profiles
+from drpn.layers.attention import masked_softmax, where_present
 from drpn.layers.convolution import WordConvolution, masked_max
-from drpn.layers.gather import rows
+from drpn.layers.gather import gather_rows
+from drpn.layers.linear import Weight, aligned_linear, dot, joint_linear
 from drpn.layers.news import Dropout, WordVectors, encode_by_length
 from drpn.models.base import ClickModel, DataShape
+from drpn.models.checks import check_positive, check_share
 
 _LEAST_VARIANCE = 1e-4
 """Added to a variance before its root is divided by."""
@@ -62,11 +64,8 @@ class DknSettings:
     """Read the entities of titles, too; the folder must have been prepared with them."""
 
     def __post_init__(self) -> None:
-        for name in ("size", "filters", "window", "attention", "hidden"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it takes 1 or more")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout is {self.dropout}; it takes a share from 0 to below 1")
+        check_positive(self, "size", "filters", "window", "attention", "hidden")
+        check_share(self, "dropout")
 
 
 class Kcnn(nn.Module):
@@ -200,22 +199,24 @@ class Dkn(ClickModel):
             vector = torch.cat([vector, self.entities(news.entities)], dim=-1)
         networks = self.attention, self.prediction
         return DknRows(
-            clicked=joint_linear(vector, [Weight.of(network.clicked) for network in networks]),
-            candidate=joint_linear(vector, [Weight.of(network.candidate) for network in networks]),
+            clicked=joint_linear(vector, [Weight.from_layer(network.clicked) for network in networks]),
+            candidate=joint_linear(vector, [Weight.from_layer(network.candidate) for network in networks]),
         )
 
     def _read_title(self, words: Int[Tensor, "U W"]) -> Float[Tensor, "U F"]:
         found: Tensor = self.title(self.dropout(self.words(words)), words != 0)
         return found
 
-    def read(self, encoded: DknRows, batch: Batch) -> DknReaders:
+    def read(self, encoded: DknRows, profiles: Profiles) -> DknReaders:
         """The clicked news."""
-        return DknReaders(rows(encoded.clicked, batch.clicked), batch.clicked_mask)
+        return DknReaders(gather_rows(encoded.clicked, profiles.clicked), profiles.clicked_mask)
 
-    def match(self, encoded: DknRows, readers: DknReaders, candidates: Int[Tensor, "B C"]) -> Float[Tensor, "B C"]:
+    def match(
+        self, encoded: DknRows, readers: DknReaders, candidates: Int[Tensor, "B C"], context: Context
+    ) -> Float[Tensor, "B C"]:
         """Section 4.4: the user for each candidate, then the score of the two."""
         own = self._halves(readers.clicked)
-        candidate = self._halves(rows(encoded.candidate, candidates))
+        candidate = self._halves(gather_rows(encoded.candidate, candidates))
         # W_a e(i) with e(i) = sum over k of s_k e(t_k)
         weight = self.weigh(own.attention, candidate.attention, readers.mask, candidates != 0)
         user = weight.to(own.prediction.dtype) @ own.prediction  # (B C P)

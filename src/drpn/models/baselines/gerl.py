@@ -24,12 +24,14 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from drpn.batches.batch import Batch, NewsRows
-from drpn.layers.attention import GatedAggregate, MultiHeadAttention, aggregate, inner_products, where_present
-from drpn.layers.gather import rows
+from drpn.batches.batch import Context, NewsRows, Profiles
+from drpn.layers.attention import GatedAggregate, MultiHeadAttention, aggregate, where_present
+from drpn.layers.gather import gather_rows
+from drpn.layers.linear import inner_products
 from drpn.layers.news import ID_SPREAD, WORD_SPREAD, Dropout, UserVectors, WordVectors, encode_by_length
+from drpn.layers.tables import gather_at
 from drpn.models.base import ClickModel, DataShape
-from drpn.models.encoded import at_positions
+from drpn.models.checks import check_positive, check_share
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,12 +54,8 @@ class GerlSettings:
     """Share of users who, at each training step, are given the vector of unknown users."""
 
     def __post_init__(self) -> None:
-        for name in ("size", "heads", "head_size", "topic_size", "hidden"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it takes 1 or more")
-        for name in ("dropout", "id_dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it takes a share from 0 to below 1")
+        check_positive(self, "size", "heads", "head_size", "topic_size", "hidden")
+        check_share(self, "dropout", "id_dropout")
 
 
 class NewsEncoder(nn.Module):
@@ -77,7 +75,7 @@ class NewsEncoder(nn.Module):
         """v = [v_t; v_p]; a learned vector stands for a title without words, zeros for no topic."""
         title = encode_by_length(self._read_title, words)
         # v_p
-        topic = rows(self.topics.weight, topics)
+        topic = gather_rows(self.topics.weight, topics)
         return torch.cat([title, topic.to(title.dtype)], dim=-1)
 
     def _read_title(self, words: Int[Tensor, "U W"]) -> Float[Tensor, "U F"]:
@@ -122,8 +120,8 @@ class GerlRows(NamedTuple):
     """Their logits among the neighbours of a news."""
     neighbour_ids: Float[Tensor, "U D"]
     """n_e^T."""
-    places: Int[Tensor, "U K"]
-    """Where their neighbours stand among the news."""
+    neighbours: Int[Tensor, "U K"]
+    """Positions of their neighbours among the encoded stories."""
 
 
 class Gerl(ClickModel):
@@ -155,37 +153,37 @@ class Gerl(ClickModel):
         """n_t^O and n_e^T."""
         vector = self.news(news.words, news.category)
         # n_e^T: attention over the ids of the news that users of this one clicked too
-        ids = rows(self.news_ids.weight, news.neighbours)  # (U K D)
+        ids = gather_rows(self.news_ids.weight, news.neighbours)  # (U K D)
         neighbour_ids = self.neighbour_ids(ids, self.neighbour_ids.logits(ids), news.neighbours != 0)
         return GerlRows(
             vector,
             self.clicked.logits(vector),
             self.neighbour_news.logits(vector),
             neighbour_ids.to(vector.dtype),
-            news.places,
+            news.neighbour_positions,
         )
 
-    def read(self, encoded: GerlRows, batch: Batch) -> Float[Tensor, "B parts"]:
+    def read(self, encoded: GerlRows, profiles: Profiles) -> Float[Tensor, "B parts"]:
         """u = [u_t^O; u_e^O; u_e^T]."""
         # u_t^O: attention over the news that the user clicked
-        vectors, logits = at_positions((encoded.vector, encoded.among_clicked), batch.clicked)
-        semantic = self.clicked(vectors, logits, batch.clicked_mask)
+        vectors, logits = gather_at((encoded.vector, encoded.among_clicked), profiles.clicked)
+        semantic = self.clicked(vectors, logits, profiles.clicked_mask)
         # u_e^O
-        own = self.users(batch.users)
+        own = self.users(profiles.users)
         # u_e^T: attention over the ids of users who clicked the same news
-        ids = self.users.of_neighbours(batch.neighbours)  # (B M D)
-        others = self.neighbour_users(ids, self.neighbour_users.logits(ids), batch.neighbours != 0)
+        ids = self.users.of_neighbours(profiles.neighbours)  # (B M D)
+        others = self.neighbour_users(ids, self.neighbour_users.logits(ids), profiles.neighbours != 0)
         return torch.cat([semantic, own, others], dim=-1)
 
     def match(
-        self, encoded: GerlRows, readers: Float[Tensor, "B parts"], candidates: Int[Tensor, "B C"]
+        self, encoded: GerlRows, readers: Float[Tensor, "B parts"], candidates: Int[Tensor, "B C"], context: Context
     ) -> Float[Tensor, "B C"]:
         """u^T n with n = [n_t^O; n_t^T; n_e^T]."""
-        semantic, ids = at_positions((encoded.vector, encoded.neighbour_ids), candidates)
+        semantic, ids = gather_at((encoded.vector, encoded.neighbour_ids), candidates)
         # n_t^T: attention over the vectors of the news that users of this one clicked too
-        places = encoded.places[candidates].flatten(0, 1)  # (BC K)
-        vectors, logits = at_positions((encoded.vector, encoded.among_neighbours), places)
-        neighbours = self.neighbour_news(vectors, logits, places != 0).unflatten(0, candidates.shape)  # (B C D)
+        positions = encoded.neighbours[candidates].flatten(0, 1)  # (BC K)
+        vectors, logits = gather_at((encoded.vector, encoded.among_neighbours), positions)
+        neighbours = self.neighbour_news(vectors, logits, positions != 0).unflatten(0, candidates.shape)  # (B C D)
         news = torch.cat([semantic, neighbours, ids], dim=-1)  # (B C parts)
         return inner_products(news, readers.unsqueeze(1)).squeeze(-1)
 

@@ -22,8 +22,9 @@ from typing import NamedTuple
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from drpn.batches.batch import Batch, NewsRows
+from drpn.batches.batch import Context, NewsRows, Profiles
 from drpn.models.base import ClickModel, DataShape
+from drpn.models.checks import check_positive, check_share
 from drpn.models.factorisation import Factors, Features, fm_scores
 
 
@@ -37,10 +38,8 @@ class LibFmSettings:
     """Share of news and of users that are given the "unknown" vector at each step of training."""
 
     def __post_init__(self) -> None:
-        if self.size < 1:
-            raise ValueError(f"size is {self.size}; it takes 1 or more")
-        if not 0 <= self.id_dropout < 1:
-            raise ValueError(f"id_dropout is {self.id_dropout}; it takes a share from 0 to below 1")
+        check_positive(self, "size")
+        check_share(self, "id_dropout")
 
 
 class LibFmRows(NamedTuple):
@@ -69,12 +68,12 @@ class LibFm(ClickModel):
         features = self.features.news_features(news)
         return LibFmRows(features.factors, features.clicked)
 
-    def read(self, encoded: LibFmRows, batch: Batch) -> Float[Tensor, "B D"]:
+    def read(self, encoded: LibFmRows, profiles: Profiles) -> Float[Tensor, "B D"]:
         """The sum of x_i v_i over the features of each user."""
-        return self.features.user_features(encoded.clicked, batch).sum(1)
+        return self.features.user_features(encoded.clicked, profiles).sum(1)
 
     def match(
-        self, encoded: LibFmRows, readers: Float[Tensor, "B D"], candidates: Int[Tensor, "B C"]
+        self, encoded: LibFmRows, readers: Float[Tensor, "B D"], candidates: Int[Tensor, "B C"], context: Context
     ) -> Float[Tensor, "B C"]:
         """y(x), but for what is the user's alone."""
         return fm_scores(encoded.factors, readers, candidates)

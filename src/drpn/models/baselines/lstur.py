@@ -20,13 +20,15 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from drpn.batches.batch import Batch, NewsRows
-from drpn.layers.attention import inner_products, joint_linear, where_present
+from drpn.batches.batch import Context, NewsRows, Profiles
+from drpn.layers.attention import where_present
 from drpn.layers.convolution import ConvolvedText
-from drpn.layers.gather import rows
+from drpn.layers.gather import gather_rows
+from drpn.layers.linear import inner_products, joint_linear
 from drpn.layers.news import WORD_SPREAD, UserVectors, WordVectors, encode_by_length
 from drpn.layers.recurrent import Gru
 from drpn.models.base import ClickModel, DataShape
+from drpn.models.checks import check_positive, check_share
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,14 +53,10 @@ class LsturSettings:
     """On word vectors, and on what the convolution gives."""
 
     def __post_init__(self) -> None:
-        for name in ("size", "filters", "window", "hidden", "category_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it takes 1 or more")
+        check_positive(self, "size", "filters", "window", "hidden", "category_size")
         if self.combine not in ("ini", "con"):
             raise ValueError(f"combine is {self.combine!r}; it takes 'ini' or 'con'")
-        for name in ("masking", "dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it takes a share from 0 to below 1")
+        check_share(self, "masking", "dropout")
 
 
 class CategoryVectors(nn.Module):
@@ -73,7 +71,7 @@ class CategoryVectors(nn.Module):
 
     def forward(self, categories: Int[Tensor, "U"]) -> Float[Tensor, "U D"]:
         """The vector of each category; zeros where there is none."""
-        return rows(self.table.weight, categories) * (categories != 0).unsqueeze(-1)
+        return gather_rows(self.table.weight, categories) * (categories != 0).unsqueeze(-1)
 
 
 class LsturRows(NamedTuple):
@@ -119,9 +117,11 @@ class Lstur(ClickModel):
         """Clicked news alone."""
         return ("clicked",)
 
-    def read(self, encoded: LsturRows, batch: Batch) -> Float[Tensor, "B D"]:
+    def read(self, encoded: LsturRows, profiles: Profiles) -> Float[Tensor, "B D"]:
         """User encoder: u."""
-        return self.combined(self.users(batch.users), rows(encoded.clicked, batch.clicked), batch.clicked_mask)
+        return self.combined(
+            self.users(profiles.users), gather_rows(encoded.clicked, profiles.clicked), profiles.clicked_mask
+        )
 
     def combined(
         self, long: Float[Tensor, "B L"], clicked: Float[Tensor, "B H RZN"], mask: Bool[Tensor, "B H"]
@@ -136,7 +136,7 @@ class Lstur(ClickModel):
         return torch.cat([short, long], dim=-1)
 
     def match(
-        self, encoded: LsturRows, readers: Float[Tensor, "B D"], candidates: Int[Tensor, "B C"]
+        self, encoded: LsturRows, readers: Float[Tensor, "B D"], candidates: Int[Tensor, "B C"], context: Context
     ) -> Float[Tensor, "B C"]:
         """u^T e."""
-        return inner_products(rows(encoded.vector, candidates), readers.unsqueeze(1)).squeeze(-1)
+        return inner_products(gather_rows(encoded.vector, candidates), readers.unsqueeze(1)).squeeze(-1)

@@ -16,13 +16,15 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from drpn.batches.batch import Batch, NewsRows
-from drpn.layers.attention import Aggregated, GatedAggregate, aggregate, aligned_linear, inner_products, where_present
+from drpn.batches.batch import Context, NewsRows, Profiles
+from drpn.layers.attention import Aggregated, GatedAggregate, aggregate, where_present
 from drpn.layers.convolution import ConvolvedText
-from drpn.layers.gather import rows
+from drpn.layers.gather import gather_rows
+from drpn.layers.linear import aligned_linear, inner_products
 from drpn.layers.news import WORD_SPREAD, WordVectors, encode_by_length
+from drpn.layers.tables import gather_at
 from drpn.models.base import ClickModel, DataShape
-from drpn.models.encoded import at_positions
+from drpn.models.checks import check_positive, check_share
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,11 +47,8 @@ class NamlSettings:
     """Read abstracts too, as a view of their own; the folder must have been prepared with them."""
 
     def __post_init__(self) -> None:
-        for name in ("size", "filters", "window", "category_size", "hidden"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it takes 1 or more")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout is {self.dropout}; it takes a share from 0 to below 1")
+        check_positive(self, "size", "filters", "window", "category_size", "hidden")
+        check_share(self, "dropout")
 
 
 class LabelView(nn.Module):
@@ -65,7 +64,7 @@ class LabelView(nn.Module):
 
     def forward(self, labels: Int[Tensor, "U"]) -> Float[Tensor, "U F"]:
         """The vector of each label; ReLU(v_c) where there is none."""
-        vectors = rows(self.table.weight, labels)
+        vectors = gather_rows(self.table.weight, labels)
         return torch.relu(aligned_linear(vectors, self.dense.weight, self.dense.bias))
 
 
@@ -129,15 +128,15 @@ class Naml(ClickModel):
         found: Aggregated = self.views(views, torch.ones_like(views[..., 0], dtype=torch.bool))
         return found
 
-    def read(self, encoded: NamlRows, batch: Batch) -> Float[Tensor, "B F"]:
+    def read(self, encoded: NamlRows, profiles: Profiles) -> Float[Tensor, "B F"]:
         """Section 3.2: u."""
-        clicked = at_positions(encoded, batch.clicked)
+        clicked = gather_at(encoded, profiles.clicked)
         # u = sum of alpha_i r_i with alpha_i = softmax over i of q_n^T tanh(W_n r_i + b_n)
-        user = aggregate(clicked.logit, clicked.vector, batch.clicked_mask).vector
-        return where_present(user, batch.clicked_mask.any(-1), self.nothing)
+        user = aggregate(clicked.logit, clicked.vector, profiles.clicked_mask).vector
+        return where_present(user, profiles.clicked_mask.any(-1), self.nothing)
 
     def match(
-        self, encoded: NamlRows, readers: Float[Tensor, "B F"], candidates: Int[Tensor, "B C"]
+        self, encoded: NamlRows, readers: Float[Tensor, "B F"], candidates: Int[Tensor, "B C"], context: Context
     ) -> Float[Tensor, "B C"]:
         """Section 3.3: u^T r."""
-        return inner_products(rows(encoded.vector, candidates), readers.unsqueeze(1)).squeeze(-1)
+        return inner_products(gather_rows(encoded.vector, candidates), readers.unsqueeze(1)).squeeze(-1)

@@ -18,12 +18,14 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from drpn.batches.batch import Batch, NewsRows
-from drpn.layers.attention import Aggregated, aggregate, aligned_linear, inner_products, where_present
+from drpn.batches.batch import Context, NewsRows, Profiles
+from drpn.layers.attention import Aggregated, aggregate, where_present
 from drpn.layers.convolution import WordConvolution
 from drpn.layers.gather import gather
+from drpn.layers.linear import aligned_linear, dot_per_user, inner_products
 from drpn.layers.news import Dropout, UserVectors, WordVectors
 from drpn.models.base import ClickModel, DataShape
+from drpn.models.checks import check_positive, check_share
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,12 +48,8 @@ class NpaSettings:
     """Share of users given the "unknown" vector at each step of training."""
 
     def __post_init__(self) -> None:
-        for name in ("size", "user_size", "filters", "window", "hidden"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it takes 1 or more")
-        for name in ("dropout", "id_dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it takes a share from 0 to below 1")
+        check_positive(self, "size", "user_size", "filters", "window", "hidden")
+        check_share(self, "dropout", "id_dropout")
 
 
 class PersonalAttention(nn.Module):
@@ -79,17 +77,10 @@ class PersonalAttention(nn.Module):
         mask: Bool[Tensor, "B P S"],
     ) -> Aggregated:
         """The vector of each sequence of each user, a learned one where it is empty; and how much each item counted."""
-        logits = _asked(keys.flatten(1, 2), query).view(mask.shape)
+        logits = dot_per_user(keys.flatten(1, 2), query).view(mask.shape)
         found = aggregate(*(each.flatten(0, 1) for each in (logits, items, mask)))
         vector = found.vector.view(*mask.shape[:2], items.shape[-1])
         return Aggregated(where_present(vector, mask.any(-1), self.nothing), found.weight.view(mask.shape))
-
-
-def _asked(keys: Float[Tensor, "B S h"], query: Float[Tensor, "B h"]) -> Float[Tensor, "B S"]:
-    """The inner product of each key with its user's query, on a GPU in float32 whatever they are."""
-    if keys.is_cuda:  # a compiler joins this to the gathering of the keys, which are then never written
-        return (keys * query.unsqueeze(1)).sum(-1, dtype=torch.promote_types(keys.dtype, torch.float32))
-    return torch.einsum("bsh,bh->bs", keys, query)
 
 
 class NpaRows(NamedTuple):
@@ -141,21 +132,23 @@ class Npa(ClickModel):
         found: Aggregated = self.title(query, keys, words, encoded.mask[positions])
         return found
 
-    def read(self, encoded: NpaRows, batch: Batch) -> NpaReaders:
+    def read(self, encoded: NpaRows, profiles: Profiles) -> NpaReaders:
         """User encoder: u; and q_w."""
-        users = self.users(batch.users)  # (B E)
+        users = self.users(profiles.users)  # (B E)
         query = self.title.ask(users)
-        clicked = self.news_of(encoded, query, batch.clicked).vector  # (B H F)
+        clicked = self.news_of(encoded, query, profiles.clicked).vector  # (B H F)
         # u = sum of alpha_i r_i with alpha_i = softmax over i of q_d^T tanh(W_d r_i + w_d)
         found: Aggregated = self.clicks(
             self.clicks.ask(users),
             self.clicks.keys(clicked).unsqueeze(1),
             clicked.unsqueeze(1),
-            batch.clicked_mask.unsqueeze(1),
+            profiles.clicked_mask.unsqueeze(1),
         )
         return NpaReaders(query, found.vector.squeeze(1))
 
-    def match(self, encoded: NpaRows, readers: NpaReaders, candidates: Int[Tensor, "B C"]) -> Float[Tensor, "B C"]:
+    def match(
+        self, encoded: NpaRows, readers: NpaReaders, candidates: Int[Tensor, "B C"], context: Context
+    ) -> Float[Tensor, "B C"]:
         """Click predictor: u^T r."""
         offered = self.news_of(encoded, readers.query, candidates).vector  # (B C F)
         return inner_products(offered, readers.vector.unsqueeze(1)).squeeze(-1)

@@ -18,18 +18,14 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from drpn.batches.batch import Batch, NewsRows
-from drpn.layers.attention import (
-    Aggregated,
-    GatedAggregate,
-    MultiHeadAttention,
-    in_place,
-    inner_products,
-    where_present,
-)
-from drpn.layers.gather import TableRows, rows
+from drpn.batches.batch import Context, NewsRows, Profiles
+from drpn.layers.attention import Aggregated, GatedAggregate, MultiHeadAttention, where_present
+from drpn.layers.gather import gather_rows
+from drpn.layers.linear import inner_products
 from drpn.layers.news import Dropout, WordVectors, encode_by_length
+from drpn.layers.tables import TableRows, rows_at
 from drpn.models.base import ClickModel, DataShape
+from drpn.models.checks import check_positive, check_share
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,11 +44,8 @@ class NrmsSettings:
     """On word vectors."""
 
     def __post_init__(self) -> None:
-        for name in ("size", "heads", "head_size", "hidden"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it takes 1 or more")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout is {self.dropout}; it takes a share from 0 to below 1")
+        check_positive(self, "size", "heads", "head_size", "hidden")
+        check_share(self, "dropout")
 
 
 class SequenceEncoder(nn.Module):
@@ -118,14 +111,14 @@ class Nrms(ClickModel):
         """Clicked news alone."""
         return ("clicked",)
 
-    def read(self, encoded: NrmsRows, batch: Batch) -> Float[Tensor, "B D"]:
+    def read(self, encoded: NrmsRows, profiles: Profiles) -> Float[Tensor, "B D"]:
         """Section 2.2: u."""
-        clicked = in_place(encoded.clicked, batch.clicked, head=self.settings.head_size)
-        user: Aggregated = self.user(clicked, batch.clicked_mask)
+        clicked = rows_at(encoded.clicked, profiles.clicked)
+        user: Aggregated = self.user(clicked, profiles.clicked_mask)
         return user.vector
 
     def match(
-        self, encoded: NrmsRows, readers: Float[Tensor, "B D"], candidates: Int[Tensor, "B C"]
+        self, encoded: NrmsRows, readers: Float[Tensor, "B D"], candidates: Int[Tensor, "B C"], context: Context
     ) -> Float[Tensor, "B C"]:
         """Section 2.3: u^T r."""
-        return inner_products(rows(encoded.vector, candidates), readers.unsqueeze(1)).squeeze(-1)
+        return inner_products(gather_rows(encoded.vector, candidates), readers.unsqueeze(1)).squeeze(-1)

@@ -1,0 +1,89 @@
+"""Stories that training never saw, as a model reads them."""
+
+import difflib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property
+
+import numpy as np
+import torch
+
+from drpn.batches.batch import NewsRows
+from drpn.dataset.folder import Dataset
+from drpn.dataset.vocabulary import title_words
+from drpn.errors import SettingsError
+
+
+@dataclass(frozen=True)
+class NewStory:
+    """A story that is not in the bundle."""
+
+    title: str
+    category: str = ""
+    subcategory: str = ""
+    news_id: str = "new"
+    published: datetime | None = None
+
+
+def new_stories(
+    titles: Sequence[str], categories: Sequence[str] = (), subcategories: Sequence[str] = ()
+) -> list[NewStory]:
+    """Stories from titles and labels: one label for each title, in their order, or none at all."""
+    for name, labels in (("category", categories), ("subcategory", subcategories)):
+        if labels and len(labels) != len(titles):
+            raise SettingsError(
+                f"{len(labels)} --{name} for {len(titles)} --title; give one for each title, in their order "
+                "('' for none), or none at all"
+            )
+    none = [""] * len(titles)
+    return [NewStory(*story) for story in zip(titles, categories or none, subcategories or none, strict=True)]
+
+
+@dataclass(frozen=True)
+class StoryReader:
+    """Turns titles and labels into the rows that a model encodes, as the dataset was prepared."""
+
+    data: Dataset
+    like: NewsRows
+    category_words: bool
+    """Whether category and subcategory are the first two words of a title."""
+
+    def rows(self, stories: Sequence[NewStory]) -> NewsRows:
+        """The features of new stories: the words, and the rows of labels that the log has."""
+        words, categories, subcategories = [], [], []
+        for story in stories:
+            labels = [name if name in rows else "" for _, name, rows in self._labels(story)]
+            text = title_words(story.title, labels if self.category_words else ())
+            words.append(self.data.vocabulary.encode(text, self.like.words.shape[1]))
+            categories.append(self._category_rows.get(labels[0], 0))
+            subcategories.append(self._subcategory_rows.get(labels[1], 0))
+        empty = self.like.map_tensors(lambda table: table.new_zeros(len(stories), *table.shape[1:]))
+        return replace(
+            empty,
+            words=torch.from_numpy(np.stack(words)).to(self.like.words.device) if words else empty.words,
+            category=self.like.category.new_tensor(categories),
+            subcategory=self.like.subcategory.new_tensor(subcategories),
+        )
+
+    def notes(self, stories: Sequence[NewStory]) -> Iterator[str]:
+        """A line for each label that no story of the log has."""
+        for kind, label, known in (part for story in stories for part in self._labels(story)):
+            if label and label not in known:
+                near = difflib.get_close_matches(label, known, n=1)
+                hint = f"; did you mean '{near[0]}'?" if near else ""
+                yield f"no story of the log has the {kind} '{label}'; the title is ranked without it{hint}"
+
+    def _labels(self, story: NewStory) -> tuple[tuple[str, str, dict[str, int]], ...]:
+        return (
+            ("category", story.category.strip(), self._category_rows),
+            ("subcategory", story.subcategory.strip(), self._subcategory_rows),
+        )
+
+    @cached_property
+    def _category_rows(self) -> dict[str, int]:
+        return {name: row for row, name in enumerate(self.data.arrays.strings("categories/name")) if row}
+
+    @cached_property
+    def _subcategory_rows(self) -> dict[str, int]:
+        return {name: row for row, name in enumerate(self.data.arrays.strings("subcategories/name")) if row}

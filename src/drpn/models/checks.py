@@ -1,0 +1,24 @@
+"""Checks of model settings; a ValueError names the setting, its value and what it takes."""
+
+from typing import Any
+
+
+def check_positive(settings: Any, *names: str) -> None:
+    """Each of the settings is 1 or more."""
+    for name in names:
+        if getattr(settings, name) < 1:
+            raise ValueError(f"{name} is {getattr(settings, name)}; it takes 1 or more")
+
+
+def check_share(settings: Any, *names: str) -> None:
+    """Each of the settings is from 0 to below 1."""
+    for name in names:
+        if not 0 <= getattr(settings, name) < 1:
+            raise ValueError(f"{name} is {getattr(settings, name)}; it takes a share from 0 to below 1")
+
+
+def check_divides(settings: Any, *names: str, size: int, of: str = "size") -> None:
+    """Each of the settings divides `size`, which the message calls `of`."""
+    for name in names:
+        if size % getattr(settings, name):
+            raise ValueError(f"{name} is {getattr(settings, name)}; it takes a divisor of {of}, which is {size}")

@@ -1,0 +1,53 @@
+"""Batches written by hand."""
+
+from dataclasses import fields, replace
+
+import torch
+from torch import Tensor
+
+from drpn.batches.batch import Batch, Context, ProfileRows, Profiles, RowBatch
+
+_PROFILE = {field.name for field in fields(Profiles)}
+
+
+def make_batch(
+    users: Tensor, clicked: Tensor, skipped: Tensor, candidates: Tensor, neighbours: Tensor | None = None
+) -> Batch:
+    """Impressions at moment 0 whose stories are positions."""
+    optional = () if neighbours is None else (neighbours,)
+    return Batch(Profiles(users, clicked, skipped, *optional), candidates, _start(users))
+
+
+def make_row_batch(
+    users: Tensor, clicked: Tensor, skipped: Tensor, candidates: Tensor, neighbours: Tensor | None = None
+) -> RowBatch:
+    """Impressions at moment 0 whose stories are rows of the dataset."""
+    optional = () if neighbours is None else (neighbours,)
+    return RowBatch(ProfileRows(users, clicked, skipped, *optional), candidates, _start(users))
+
+
+def as_rows(batch: Batch) -> RowBatch:
+    """The same impressions, with positions taken as rows."""
+    profiles = ProfileRows(*(getattr(batch.profiles, field.name) for field in fields(batch.profiles)))
+    return RowBatch(profiles, batch.candidates, batch.context)
+
+
+def part_of(batch: Batch, name: str) -> Tensor:
+    """A tensor of the profiles, or the candidates."""
+    return getattr(batch.profiles if name in _PROFILE else batch, name)
+
+
+def with_parts(batch: Batch, **parts: Tensor) -> Batch:
+    """The batch with some tensors replaced: users, clicked, skipped, neighbours or candidates."""
+    profile = {name: tensor for name, tensor in parts.items() if name in _PROFILE}
+    rest = {name: tensor for name, tensor in parts.items() if name not in _PROFILE}
+    return replace(batch, profiles=replace(batch.profiles, **profile), **rest)
+
+
+def rows_of(batch: Batch, which: slice) -> Batch:
+    """Some of the impressions."""
+    return batch.map_tensors(lambda tensor: tensor[which])
+
+
+def _start(users: Tensor) -> Context:
+    return Context(torch.zeros(len(users), dtype=torch.int64, device=users.device))
