@@ -14,7 +14,7 @@ from drpn.logs.simulate import SimulationSettings, simulate
 from drpn.prepare.graph import groups_of_readers, neighbour_users, neighbours
 from drpn.prepare.settings import DataSettings
 from drpn.recipes.prepare import prepare
-from drpn.state import profile_expressions as fb
+from drpn.state.profile_expressions import feedback_matrix, impression_events, profile_sequences
 
 
 @pytest.fixture(scope="module")
@@ -124,10 +124,10 @@ def test_the_expressions_can_be_put_to_spark(kind: str) -> None:
     """The same definitions in another engine's SQL, without that engine."""
     shown = ibis.table({"impression": "int64", "news": "int32", "clicked": "bool", "order": "int32"}, name="shown")
     users = ibis.table({"impression": "int64", "user": "int32"}, name="users")
-    feedback = fb.feedback(fb.events(shown, users))
+    feedback = feedback_matrix(impression_events(shown, users))
     for expression in (
         feedback,
-        fb.profiles(feedback, clicked=True, keep=30),
+        profile_sequences(feedback, clicked=True, keep=30),
         neighbours(feedback, kind=kind, keep=5),
         neighbour_users(groups_of_readers(feedback), range(1, 9), keep=5),
     ):

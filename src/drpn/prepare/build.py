@@ -26,7 +26,13 @@ from drpn.prepare.statistics import feedback_counts, statistics
 from drpn.prepare.texts import strings
 from drpn.progress import Progress
 from drpn.schema import SHOWN, Column
-from drpn.state import profile_expressions as fb
+from drpn.state.profile_expressions import (
+    event_moment,
+    feedback_matrix,
+    history_events,
+    impression_events,
+    profile_sequences,
+)
 from drpn.versioned import write_versioned
 
 _USERS_AT_ONCE = 50_000
@@ -94,16 +100,16 @@ class Builder:
 
     def _feedback(self, shown: ir.Table, impressions: ir.Table, history: ir.Table | None, cut: Split) -> ir.Table:
         window = shown.filter((shown.impression >= cut.profile.start) & (shown.impression < cut.profile.stop))
-        events = fb.events(window, impressions.select("impression", "user"))
+        events = impression_events(window, impressions.select("impression", "user"))
         if history is not None:
-            events = events.union(fb.history_events(history))
-        return self.engine.keep("feedback", fb.feedback(events))
+            events = events.union(history_events(history))
+        return self.engine.keep("feedback", feedback_matrix(events))
 
     def _write_profiles(self, feedback: ir.Table, shown: ir.Table, name: str, keep: int, *, users: int) -> None:
-        kept = fb.profiles(feedback, clicked=name == "clicked", keep=keep)
+        kept = profile_sequences(feedback, clicked=name == "clicked", keep=keep)
         extras = [column for column in SHOWN if column.name in _OF_PROFILES[name] and column.name in shown.columns]
         if extras:
-            known = shown.select(*[column.name for column in extras], moment=fb.moment(shown))
+            known = shown.select(*[column.name for column in extras], moment=event_moment(shown))
             kept = kept.left_join(known, "moment")
         rows = self.writer.empty(f"users/{name}", (users + 1, keep), np.int32)
         arrays = {column: self._nothing_known(f"users/{name}_{column.name}", rows.shape, column) for column in extras}

@@ -3,14 +3,16 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from drpn.state.profile import CLICKED_KEPT, SKIPPED_KEPT
+
 
 @dataclass(frozen=True, kw_only=True)
 class DataSettings:
     """How logs become numbers; the defaults are the paper's."""
 
-    clicked: int = 30
+    clicked: int = CLICKED_KEPT
     """l_p: newest clicked news kept of each user."""
-    skipped: int = 60
+    skipped: int = SKIPPED_KEPT
     """l_n: newest skipped news kept of each user."""
     words: int = 15
     """Words kept of each title."""

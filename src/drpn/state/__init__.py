@@ -1,1 +1,1 @@
-"""What is known of users and stories as of a moment: each rule as a query over logs and as an update by one event."""
+"""Knowledge about users and stories as of a moment; each rule is an expression over logs and an update by one event."""
