@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from drpn.models.encoded import encode_all
 
 from drpn.batches.tables import Tables
 from drpn.dataset.folder import Dataset, Impressions
 from drpn.evaluation.scoring import score_impressions
-from drpn.models.base import ClickModel, Encoded
+from drpn.models.base import ClickModel
+from drpn.models.encode import encode_all
 from drpn.progress import Silent
 from drpn.recipes.settings import load_settings
 from measuring import Peak, available, choose, network, percentiles, rate, threads
@@ -55,7 +55,7 @@ def measure(
         encode_all(model, tables.news)
         return len(tables.news)
 
-    def score(encoded: Encoded | None = None) -> int:
+    def score(encoded: Any | None = None) -> int:
         score_impressions(model, tables, impressions, Silent(), encoded=encoded)
         return len(impressions)
 
@@ -75,7 +75,7 @@ def measure(
 
 
 def _latency(
-    model: ClickModel, tables: Tables, impressions: Impressions, encoded: Encoded, *, seconds: float, calls: int
+    model: ClickModel, tables: Tables, impressions: Impressions, encoded: Any, *, seconds: float, calls: int
 ) -> dict[str, float]:
     """Of one user's candidates, from row numbers to their order, over a catalogue that is encoded."""
     device = tables.clicked.device
@@ -85,7 +85,7 @@ def _latency(
         which = number % len(users)
         candidates = torch.from_numpy(flat[offsets[which] : offsets[which + 1]][None]).to(device)
         batch = tables.batch(torch.tensor([users[which]], device=device), candidates)
-        order: list[int] = model.score(encoded, batch)[0].argsort(descending=True).tolist()
+        order: list[int] = model.score(encoded, batch.of_all_stories())[0].argsort(descending=True).tolist()
         return order
 
     return percentiles(rank, device, seconds=seconds, most=calls)

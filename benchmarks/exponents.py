@@ -18,19 +18,19 @@ from typing import Any
 
 import numpy as np
 import torch
-from drpn.models.encoded import encode_all
 
 from drpn.batches.samples import Clicks, Sampler
 from drpn.dataset.arrays import Strings
 from drpn.dataset.folder import Dataset, Impressions
 from drpn.evaluation.scoring import score_impressions
+from drpn.models.encode import encode_all
 from drpn.progress import Silent
 from drpn.recipes.settings import load_settings
 from measuring import available, network, significant, slope, threads
 from prepare import measure, write_logs
 from reporting import OUT, Panel, leave, table
 from shape import ShapeSettings, kept_shape, write_shape
-from training import choose_stepper
+from training import training_steps
 
 CPU = torch.device("cpu")
 BASE = ShapeSettings(news=16_000, vocabulary=8_000, users=8_000, impressions=4_000, validation=100, test=100)
@@ -109,7 +109,7 @@ def training_sweeps(name: str, scratch: Path) -> Iterator[Sweep]:
         settings = load_settings(None, [f"training.batch={BATCH}"], model=name)
         model, tables = network(name, settings.model, dataset, CPU)
         clicks = Clicks.from_impressions(dataset.impressions("train"), CPU)
-        steps = choose_stepper(model, tables, Sampler(clicks, tables, BATCH, 4, 0), settings.training)
+        steps = training_steps(model, tables, Sampler(clicks, tables, BATCH, 4, 0), settings.training)
         return lambda: timed(lambda: next(steps))
 
     cost = f"{name}, a step of {BATCH}"

@@ -19,7 +19,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from drpn.batches.batch import Batch, NewsRows
+from drpn.batches.batch import Batch, Context, NewsRows, Profiles
 from drpn.drawing.pictures import CAUSES, FAINT, INK, new_figure, save
 from drpn.models.base import DataShape
 from drpn.models.drpn import Drpn, DrpnSettings
@@ -93,9 +93,10 @@ def passes(at: Lengths, seed: int) -> dict[str, Callable[[], Any]]:
     some = NewsRows(torch.arange(NEWS), draw(WORDS, NEWS, at.title), draw(NEWS, NEWS, NEIGHBOURS),
                     torch.ones(NEWS, dtype=torch.int64), torch.ones(NEWS, dtype=torch.int64),
                     torch.ones(NEWS, dtype=torch.bool))  # fmt: skip
-    batch = Batch(torch.arange(1, USERS + 1), draw(NEWS, USERS, at.clicked), draw(NEWS, USERS, at.skipped),
-                  draw(NEWS, USERS, CANDIDATES))  # fmt: skip
-    few = some[slice(0, TITLES)]
+    users = torch.arange(1, USERS + 1)
+    profiles = Profiles(users, draw(NEWS, USERS, at.clicked), draw(NEWS, USERS, at.skipped))
+    batch = Batch(profiles, draw(NEWS, USERS, CANDIDATES), Context(torch.zeros_like(users)))
+    few = some.part(slice(0, TITLES))
     with torch.no_grad():
         encoded = model.encode_news(replace(some, words=some.words[:, :16]))
     return {

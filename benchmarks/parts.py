@@ -23,7 +23,7 @@ from drpn.recipes.settings import load_settings
 from measuring import network, significant
 from reporting import OUT, leave, table
 from shape import ShapeSettings, kept_shape
-from training import WARM, choose_stepper
+from training import WARM, training_steps
 
 PARTS = {
     "joined by the compiler": r"^triton_",
@@ -87,7 +87,7 @@ def step_parts(name: str, dataset: Dataset, batch: int, sets: list[str]) -> dict
     training = replace(settings.training, batch=batch)
     model, tables = network(name, settings.model, dataset, device)
     clicks = Clicks.from_impressions(dataset.impressions("train"), device)
-    taken = choose_stepper(model, tables, Sampler(clicks, tables, batch, training.negatives, training.seed), training)
+    taken = training_steps(model, tables, Sampler(clicks, tables, batch, training.negatives, training.seed), training)
     for _ in range(WARM["cuda"]):
         next(taken)
     return kernels(lambda: next(taken), 10)

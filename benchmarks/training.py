@@ -33,7 +33,7 @@ BATCHES = {"cpu": [32, 128], "cuda": [128, 512, 2_048, 8_192]}
 WARM = {"cpu": 1, "cuda": 10}
 
 
-def choose_stepper(model: ClickModel, tables: Tables, sampler: Sampler, settings: TrainingSettings) -> Iterator[int]:
+def training_steps(model: ClickModel, tables: Tables, sampler: Sampler, settings: TrainingSettings) -> Iterator[int]:
     """Takes one step of training, as the loop does, whenever it is asked for the next; gives its samples."""
     step = steps.choose_stepper(model, tables, build_optimiser(model, settings), settings)
     model.train()
@@ -54,7 +54,7 @@ def measure(
     try:
         model, tables = network(name, settings.model, dataset, device)
         clicks = Clicks.from_impressions(dataset.impressions("train"), device)
-        taken = choose_stepper(
+        taken = training_steps(
             model, tables, Sampler(clicks, tables, batch, training.negatives, training.seed), training
         )
         start = time.perf_counter()

@@ -56,7 +56,7 @@ def toy(name: str = "drpn", *, device: torch.device = CPU, **training: Any) -> C
     news = NewsRows(rows, draw(50, 60, 8), draw(60, 60, 5), category, category, rows < 50)
     tables = Tables(news.to(device), draw(60, 30, 6).to(device), draw(60, 30, 9).to(device))
     first = torch.arange(64) * 3
-    columns = (draw(30, 64), draw(60, 64), first, torch.full_like(first, 3), draw(60, 192))
+    columns = (draw(30, 64), draw(60, 64), first, torch.full_like(first, 3), draw(60, 192), torch.zeros_like(first))
     settings = TrainingSettings(**({"epochs": 1, "batch": 16, **CATALOGUE[name].training} | training))
     clicks = Clicks(*(column.to(device) for column in columns))
     torch.manual_seed(0)

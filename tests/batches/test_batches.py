@@ -2,14 +2,15 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from drpn.batches.batch import Batch, NewsRows, distinct
+from batch_cases import make_row_batch
+from drpn.batches.batch import NewsRows, RowBatch, distinct_stories
 from drpn.batches.ranking import ranking_batches, user_pages
 from drpn.batches.samples import Clicks, Sampler
 from drpn.batches.tables import Tables
@@ -73,31 +74,42 @@ def by_impression(log: Impressions) -> list[tuple[set[int], set[int]]]:
     ]
 
 
-def lists(batches: Sequence[Batch]) -> list[list[list[int]]]:
-    return [torch.cat([one.users[:, None], one.candidates], dim=1).tolist() for one in batches]
+def lists(batches: Sequence[RowBatch]) -> list[list[list[int]]]:
+    return [torch.cat([one.profiles.users[:, None], one.candidates], dim=1).tolist() for one in batches]
 
 
 def test_distinct_positions_point_to_the_same_news() -> None:
-    batch = Batch(torch.tensor([5, 6]), padded([[9, 7, 9], [3]]), padded([[7], [30, 2]]), padded([[9, 4, 1], [30, 9]]))
-    rows, local = distinct(batch, news=NEWS)
+    batch = make_row_batch(
+        torch.tensor([5, 6]), padded([[9, 7, 9], [3]]), padded([[7], [30, 2]]), padded([[9, 4, 1], [30, 9]])
+    )
+    rows, local = distinct_stories(batch, news=NEWS)
     assert rows.tolist() == [0, 1, 2, 3, 4, 7, 9, 30]
-    for name in ("clicked", "skipped", "candidates"):
-        assert torch.equal(rows[getattr(local, name).long()], getattr(batch, name))
-        assert torch.equal(getattr(local, name) == 0, getattr(batch, name) == 0)
-    assert torch.equal(local.users, batch.users)
+    pairs = [(getattr(local.profiles, name), getattr(batch.profiles, name)) for name in ("clicked", "skipped")]
+    for positions, expected in [*pairs, (local.candidates, batch.candidates)]:
+        assert torch.equal(rows[positions.long()], expected)
+        assert torch.equal(positions == 0, expected == 0)
+    assert torch.equal(local.profiles.users, batch.profiles.users)
 
 
 def test_distinct_has_padding_first_even_where_a_batch_has_none() -> None:
-    rows, local = distinct(Batch(torch.tensor([1]), padded([[8]]), padded([[6]]), padded([[8, 7]])), news=NEWS)
+    rows, local = distinct_stories(
+        make_row_batch(torch.tensor([1]), padded([[8]]), padded([[6]]), padded([[8, 7]])), news=NEWS
+    )
     assert rows.tolist() == [0, 6, 7, 8]
-    assert (local.clicked.tolist(), local.skipped.tolist(), local.candidates.tolist()) == ([[3]], [[1]], [[3, 2]])
+    assert (local.profiles.clicked.tolist(), local.profiles.skipped.tolist(), local.candidates.tolist()) == (
+        [[3]],
+        [[1]],
+        [[3, 2]],
+    )
 
 
 def test_distinct_of_empty_profiles() -> None:
-    rows, local = distinct(Batch(torch.tensor([1]), padded([[0]]), padded([[0]]), padded([[2, 2]])), news=NEWS)
+    rows, local = distinct_stories(
+        make_row_batch(torch.tensor([1]), padded([[0]]), padded([[0]]), padded([[2, 2]])), news=NEWS
+    )
     assert rows.tolist() == [0, 2]
-    assert not local.clicked_mask.any()
-    assert not local.skipped_mask.any()
+    assert not local.profiles.clicked_mask.any()
+    assert not local.profiles.skipped_mask.any()
     assert local.candidate_mask.all()
 
 
@@ -106,20 +118,20 @@ def test_a_batch_cuts_nothing_but_padding() -> None:
     skipped = [[], [5], [6, 7, 8, 9, 10], [11, 12]]
     known = tables(clicked, skipped)
     batch = known.batch(torch.tensor([2, 1, 3]), padded([[20, 21], [22], [23]]))
-    assert batch.clicked.tolist() == [[4, 0, 0], [1, 2, 3], [0, 0, 0]]
-    assert batch.skipped.tolist() == [[6, 7, 8, 9, 10], [5, 0, 0, 0, 0], [11, 12, 0, 0, 0]]
+    assert batch.profiles.clicked.tolist() == [[4, 0, 0], [1, 2, 3], [0, 0, 0]]
+    assert batch.profiles.skipped.tolist() == [[6, 7, 8, 9, 10], [5, 0, 0, 0, 0], [11, 12, 0, 0, 0]]
     assert batch.candidates.tolist() == [[20, 21], [22, 0], [23, 0]]
-    assert batch.users.tolist() == [2, 1, 3]
+    assert batch.profiles.users.tolist() == [2, 1, 3]
 
 
 def test_a_full_profile_is_not_cut() -> None:
     batch = tables([[], [1, 2, 3, 4, 5, 6]]).batch(torch.tensor([1]), padded([[7]]))
-    assert batch.clicked.tolist() == [[1, 2, 3, 4, 5, 6]]
+    assert batch.profiles.clicked.tolist() == [[1, 2, 3, 4, 5, 6]]
 
 
 def test_empty_profiles_keep_one_column_of_padding() -> None:
     batch = tables().batch(torch.tensor([1, 2]), padded([[7], [8]]))
-    assert batch.clicked.tolist() == batch.skipped.tolist() == [[0], [0]]
+    assert batch.profiles.clicked.tolist() == batch.profiles.skipped.tolist() == [[0], [0]]
 
 
 def skips_of(clicks: Clicks, place: int) -> list[int]:
@@ -170,7 +182,7 @@ def test_negatives_are_different_skips_of_the_same_impression() -> None:
     users = {news: user for user, (clicked, _) in enumerate(by_impression(log), start=1) for news in clicked}
     for epoch in range(5):
         for batch in sampler(log).batches(epoch):
-            for user, (click, *negatives) in zip(batch.users.tolist(), batch.candidates.tolist(), strict=True):
+            for user, (click, *negatives) in zip(batch.profiles.users.tolist(), batch.candidates.tolist(), strict=True):
                 real = [news for news in negatives if news]
                 assert users[click] == user
                 assert len(real) == len(set(real)) == min(4, len(skips[click]))
@@ -181,7 +193,7 @@ def test_slots_that_no_skip_can_fill_are_padding() -> None:
     (batch,) = sampler(impressions("1+ 2", "3+ 4 5 6")).batches(0)
     of = {row[0]: sorted(row[1:]) for row in batch.candidates.tolist()}
     assert of == {1: [0, 0, 0, 2], 3: [0, 4, 5, 6]}
-    assert batch.candidate_mask.sum(1).tolist() == [2 if row[0] == 1 else 4 for row in batch.candidates.tolist()]
+    assert (batch.candidates != 0).sum(1).tolist() == [2 if row[0] == 1 else 4 for row in batch.candidates.tolist()]
 
 
 def test_each_pass_contains_each_click_once() -> None:
@@ -246,9 +258,9 @@ def test_every_candidate_is_ranked_exactly_once(budget: int) -> None:
     for batch, at, _ in ranking_batches(log, tables(), candidates=budget):
         assert at.shape == batch.candidates.shape
         assert batch.candidates.numel() <= budget or len(batch) == 1
-        assert torch.equal(at >= 0, batch.candidate_mask)
+        assert torch.equal(at >= 0, batch.candidates != 0)
         assert batch.candidates[at >= 0].tolist() == log.candidates[at[at >= 0].numpy()].tolist()
-        for user, row in zip(batch.users.tolist(), at.tolist(), strict=True):
+        for user, row in zip(batch.profiles.users.tolist(), at.tolist(), strict=True):
             real = [place for place in row if place >= 0]
             # the candidates of that very impression, in its order
             assert real == list(range(log.offsets[user - 1], log.offsets[user]))
@@ -274,8 +286,8 @@ def test_short_impressions_are_not_padded_to_long_ones() -> None:
 def test_ranked_with_the_profile_of_the_user() -> None:
     known = tables([[], [101, 102], [103]], [[], [], [104]])
     ((batch, _, _),) = ranking_batches(impressions("1 2", "3 4"), known, candidates=100)
-    assert batch.clicked.tolist() == [[101, 102], [103, 0]]
-    assert batch.skipped.tolist() == [[0], [104]]
+    assert batch.profiles.clicked.tolist() == [[101, 102], [103, 0]]
+    assert batch.profiles.skipped.tolist() == [[0], [104]]
 
 
 @pytest.mark.parametrize("users", [1, 3, 100])
@@ -286,7 +298,7 @@ def test_pages_of_users_hold_every_candidate_once_whenever_they_are_read(users: 
     found: Counter[int] = Counter()
     for some, pages in list(user_pages(log, CPU, users=users, candidates=budget)):  # all first, then read
         assert len(some) <= users
-        for readers, candidates, places in pages:
+        for readers, candidates, places, moments in pages:
             assert candidates.numel() <= budget or len(readers) == 1
             assert torch.equal(places >= 0, candidates != 0)
             assert candidates[places >= 0].tolist() == log.candidates[places[places >= 0].numpy()].tolist()
@@ -296,13 +308,34 @@ def test_pages_of_users_hold_every_candidate_once_whenever_they_are_read(users: 
                 assert real == list(range(log.offsets[page], log.offsets[page + 1]))
                 assert user == log.users[page]
                 found.update(real)
+            assert len(moments) == len(readers)
     assert found == Counter(range(len(log.candidates)))
 
 
 def test_moving_to_a_device_keeps_everything() -> None:
-    batch = Batch(torch.tensor([1]), padded([[2]]), padded([[3]]), padded([[4, 5]]))
-    moved = batch.to(CPU)
-    assert all(torch.equal(getattr(moved, field.name), getattr(batch, field.name)) for field in fields(Batch))
+    batch = make_row_batch(torch.tensor([1]), padded([[2]]), padded([[3]]), padded([[4, 5]]))
+    before, after = tensors(batch), tensors(batch.to(CPU))
+    assert len(before) == len(after) == 9
+    assert all(torch.equal(one, other) for one, other in zip(before, after, strict=True))
     news = tables().news
-    assert len(news[3:7]) == 4
-    assert news[torch.tensor([3, 1])].rows.tolist() == [3, 1]
+    assert len(news.part(slice(3, 7))) == 4
+    assert news.select(torch.tensor([3, 1])).rows.tolist() == [3, 1]
+
+
+def tensors(batch: RowBatch) -> list[Tensor]:
+    found: list[Tensor] = []
+    batch.map_tensors(lambda tensor: found.append(tensor) or tensor)
+    return found
+
+
+def test_batches_carry_the_moments_of_their_impressions() -> None:
+    times = np.array(["2026-01-01T00:00:01", "2026-01-02"], "datetime64[us]")
+    log = replace(impressions("1+ 2 3", "4+ 5"), times=times)
+    moments = dict(zip([1, 4], log.times.astype("datetime64[s]").astype(np.int64).tolist(), strict=True))
+    (batch,) = sampler(log).batches(0)
+    assert batch.context.moment.tolist() == [moments[row[0]] for row in batch.candidates.tolist()]
+    ((ranked, _, _),) = ranking_batches(log, tables(), candidates=100)
+    assert sorted(ranked.context.moment.tolist()) == sorted(moments.values())
+    ((_, pages),) = user_pages(log, CPU, users=10, candidates=100)
+    (page,) = pages
+    assert page.moments.tolist() == ranked.context.moment.tolist()

@@ -5,16 +5,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from drpn.models.encoded import encode_all
 from torch import Tensor
 
-from drpn.batches.batch import Batch, NewsRows, count_distinct_stories, distinct
+from batch_cases import make_row_batch
+from drpn.batches.batch import NewsRows, RowBatch, count_distinct_stories, distinct_stories
 from drpn.batches.ranking import ranking_batches
 from drpn.batches.samples import Clicks
-from drpn.batches.tables import NEEDS, Tables
+from drpn.batches.tables import Tables
 from drpn.dataset.folder import Dataset
+from drpn.dataset.requirements import REQUIREMENTS
 from drpn.logs.simulate import SimulationSettings, simulate
 from drpn.models.base import DataShape
+from drpn.models.encode import encode_all
 from drpn.prepare.settings import DataSettings
 from drpn.recipes.prepare import prepare
 from reads_everything import Everything, stirred
@@ -40,64 +42,72 @@ def news() -> NewsRows:
 
 
 @pytest.fixture
-def batch() -> Batch:
+def batch() -> RowBatch:
     clicked, skipped = drawn(NEWS, 4, 3, seed=4), drawn(NEWS, 4, 2, seed=5)
-    return Batch(torch.arange(1, 5), clicked, skipped, drawn(NEWS, 4, 2, seed=6), drawn(USERS, 4, 2, seed=7))
+    return make_row_batch(torch.arange(1, 5), clicked, skipped, drawn(NEWS, 4, 2, seed=6), drawn(USERS, 4, 2, seed=7))
 
 
 def test_what_is_not_given_has_no_column() -> None:
     nothing = torch.zeros(3, dtype=torch.int32)
     news = NewsRows(nothing, nothing[:, None], nothing[:, None], nothing, nothing, nothing.bool())
-    assert news.entities.shape == news.abstract.shape == news.places.shape == (3, 0)
-    assert news[1:].places.shape == news[torch.tensor([2, 0])].places.shape == (2, 0)
-    assert Batch(nothing, *[nothing[:, None]] * 3).neighbours.shape == (3, 0)
+    assert news.entities.shape == news.abstract.shape == news.neighbour_positions.shape == (3, 0)
+    assert (
+        news.part(slice(1, None)).neighbour_positions.shape
+        == news.select(torch.tensor([2, 0])).neighbour_positions.shape
+        == (2, 0)
+    )
+    assert make_row_batch(nothing, *[nothing[:, None]] * 3).profiles.neighbours.shape == (3, 0)
 
 
 def test_news_picked_by_rows_have_places_among_themselves(news: NewsRows) -> None:
     rows = torch.tensor([0, 7, 3, 19, 4, 0, 0])  # padding may stand behind, too
-    some = news[rows]
+    some = news.select(rows)
     assert torch.equal(some.neighbours, news.neighbours[rows])
     where = {int(row): place for place, row in enumerate(rows) if row}
     expected = [[where.get(row, 0) for row in neighbours] for neighbours in some.neighbours.tolist()]
-    assert some.places.tolist() == expected
-    again = some[torch.tensor([0, 2, 1])]  # and so have those picked from these
+    assert some.neighbour_positions.tolist() == expected
+    again = some.select(torch.tensor([0, 2, 1]))  # and so have those picked from these
     swapped = {0: 0, 2: 1, 1: 2}
-    assert again.places.tolist() == [[swapped.get(place, 0) for place in expected[row]] for row in (0, 2, 1)]
+    assert again.neighbour_positions.tolist() == [
+        [swapped.get(place, 0) for place in expected[row]] for row in (0, 2, 1)
+    ]
 
 
 def test_a_stretch_of_news_keeps_its_places_among_all(news: NewsRows) -> None:
-    assert torch.equal(news[4:9].places, news.places[4:9])
+    assert torch.equal(news.part(slice(4, 9)).neighbour_positions, news.neighbour_positions[4:9])
 
 
 @pytest.mark.parametrize("spare", [None, 0, 5])
-def test_neighbours_of_candidates_come_along(news: NewsRows, batch: Batch, spare: int | None) -> None:
-    needed = int(count_distinct_stories(batch, news=NEWS, reach=news.places))
+def test_neighbours_of_candidates_come_along(news: NewsRows, batch: RowBatch, spare: int | None) -> None:
+    needed = int(count_distinct_stories(batch, news=NEWS, reach=news.neighbour_positions))
     capacity = None if spare is None else needed + spare
-    rows, local = distinct(batch, news=NEWS, capacity=capacity, reach=news.places)
+    rows, local = distinct_stories(batch, news=NEWS, capacity=capacity, reach=news.neighbour_positions)
     candidates = set(batch.candidates.flatten().tolist())
     near = {other for row in candidates for other in news.neighbours[row].tolist()}
-    held = {int(row) for part in (batch.clicked, batch.skipped) for row in part.flatten()}
+    held = {int(row) for part in (batch.profiles.clicked, batch.profiles.skipped) for row in part.flatten()}
     assert rows[:needed].tolist() == sorted({0} | candidates | near | held)
     assert not rows[needed:].any()
     assert near - candidates - held  # something would have been missing
     assert int(count_distinct_stories(batch, news=NEWS)) < needed
-    some = news[rows]
+    some = news.select(rows)
     # where a candidate's neighbours stand, there they are
-    places = some.places[local.candidates]
+    places = some.neighbour_positions[local.candidates]
     assert torch.equal(some.rows[places], news.neighbours[batch.candidates])
-    assert torch.equal(local.neighbours, batch.neighbours)
+    assert torch.equal(local.profiles.neighbours, batch.profiles.neighbours)
 
 
 @pytest.mark.parametrize("spare", [None, 7])
-def test_a_batch_scores_as_with_all_news(news: NewsRows, batch: Batch, spare: int | None) -> None:
+def test_a_batch_scores_as_with_all_news(news: NewsRows, batch: RowBatch, spare: int | None) -> None:
     model = everything()
-    expected = model.score(model.encode_news(news), batch)
-    capacity = None if spare is None else int(count_distinct_stories(batch, news=NEWS, reach=news.places)) + spare
-    rows, local = distinct(batch, news=NEWS, capacity=capacity, reach=news.places)
-    torch.testing.assert_close(model.score(model.encode_news(news[rows]), local), expected)
-    torch.testing.assert_close(model.score(encode_all(model, news, step=7), batch), expected)
-    without, pointing = distinct(batch, news=NEWS)
-    assert (model.score(model.encode_news(news[without]), pointing) - expected).abs().max() > 0.1
+    expected = model.score(model.encode_news(news), batch.of_all_stories())
+    capacity = (
+        None if spare is None else int(count_distinct_stories(batch, news=NEWS, reach=news.neighbour_positions)) + spare
+    )
+    rows, local = distinct_stories(batch, news=NEWS, capacity=capacity, reach=news.neighbour_positions)
+    torch.testing.assert_close(model.score(model.encode_news(news.select(rows)), local), expected)
+    torch.testing.assert_close(model.score(encode_all(model, news, step=7), batch.of_all_stories()), expected)
+    without, pointing = distinct_stories(batch, news=NEWS)
+    assert (model.score(model.encode_news(news.select(without)), pointing) - expected).abs().max() > 0.1
 
 
 def everything() -> Everything:
@@ -116,13 +126,13 @@ def test_users_whom_no_sample_has_are_0(dataset: Dataset) -> None:
     known = set(Clicks.from_impressions(dataset.impressions("train"), CPU).users.tolist())
     tables, everybody = Tables.from_dataset(dataset, CPU), torch.arange(len(dataset.user_ids))
     batch = tables.batch(everybody, torch.ones(len(everybody), 1, dtype=torch.int32))
-    assert batch.users.tolist() == [row if row in known else 0 for row in range(len(everybody))]
-    assert batch.users.dtype == everybody.dtype
+    assert batch.profiles.users.tolist() == [row if row in known else 0 for row in range(len(everybody))]
+    assert batch.profiles.users.dtype == everybody.dtype
     assert 0 < len(known) < len(everybody) - 1
     # what they clicked is still theirs
-    width = batch.clicked.shape[1]
-    assert torch.equal(batch.clicked, torch.from_numpy(np.array(dataset.clicked[:, :width])))
-    assert (batch.clicked_mask.any(1) & (batch.users == 0)).any()
+    width = batch.profiles.clicked.shape[1]
+    assert torch.equal(batch.profiles.clicked, torch.from_numpy(np.array(dataset.clicked[:, :width])))
+    assert (batch.profiles.clicked_mask.any(1) & (batch.profiles.users == 0)).any()
 
 
 def test_ranking_tells_whose_impressions_they_are(dataset: Dataset) -> None:
@@ -130,7 +140,7 @@ def test_ranking_tells_whose_impressions_they_are(dataset: Dataset) -> None:
     for batch, places, users in ranking_batches(test, Tables.from_dataset(dataset, CPU), candidates=500):
         impression = np.searchsorted(test.offsets, places[:, 0].numpy(), side="right") - 1
         assert users.tolist() == np.asarray(test.users)[impression].tolist()
-        unknown += int((batch.users != users).sum())
+        unknown += int((batch.profiles.users != users).sum())
     assert unknown
 
 
@@ -139,7 +149,7 @@ def test_neighbours_of_whom_training_knows_nothing_are_left_out(dataset: Dataset
     met = {user for user in range(len(trained)) if trained[user]}
     met |= {int(other) for user in met for other in neighbours[user]}
     tables, everybody = Tables.from_dataset(dataset, CPU), torch.arange(len(trained))
-    found = tables.batch(everybody, torch.ones(len(trained), 1, dtype=torch.int32)).neighbours
+    found = tables.batch(everybody, torch.ones(len(trained), 1, dtype=torch.int32)).profiles.neighbours
     assert found.tolist() == [[other if other in met else 0 for other in row] for row in neighbours.tolist()]
     assert torch.equal(found[trained], torch.from_numpy(neighbours[trained]))
     assert (found.numpy() != neighbours).any()
@@ -148,12 +158,12 @@ def test_neighbours_of_whom_training_knows_nothing_are_left_out(dataset: Dataset
 def test_tables_hold_what_is_needed_and_no_more(dataset: Dataset) -> None:
     whole, plain = Tables.from_dataset(dataset, CPU), Tables.from_dataset(dataset, CPU, needs=())
     assert whole.news.abstract.tolist() == np.asarray(dataset.arrays.array("news/abstract_words")).tolist()
-    assert torch.equal(whole.news.places, whole.news.neighbours)
+    assert torch.equal(whole.news.neighbour_positions, whole.news.neighbours)
     assert whole.news.entities.shape[1] == 0  # the folder has none
-    assert plain.news.abstract.shape[1] == plain.news.places.shape[1] == 0
+    assert plain.news.abstract.shape[1] == plain.news.neighbour_positions.shape[1] == 0
     assert plain.neighbours is None
     assert torch.equal(plain.news.neighbours, whole.news.neighbours)
-    assert set(NEEDS) == {"entities", "abstracts", "user_neighbours", "news_neighbours"}
+    assert set(REQUIREMENTS) == {"entities", "abstracts", "user_neighbours", "news_neighbours"}
 
 
 def test_a_click_on_a_page_without_a_skip_trains_nobody(dataset: Dataset) -> None:

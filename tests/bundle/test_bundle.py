@@ -13,7 +13,8 @@ from safetensors.torch import load_file
 
 from drpn.batches.tables import Tables
 from drpn.bundle.files import Bundle, data_shape, write_bundle
-from drpn.bundle.recommender import NewTitle, Recommender
+from drpn.bundle.recommender import Recommender
+from drpn.bundle.stories import NewStory
 from drpn.dataset.arrays import ArrayReader
 from drpn.dataset.folder import Dataset
 from drpn.evaluation.scoring import score_impressions
@@ -207,7 +208,7 @@ def test_who_may_read_a_bundle_may_read_all_of_it(bundle: Bundle) -> None:
 
 @pytest.fixture
 def rank(bundle: Bundle) -> Callable[..., Any]:
-    return Recommender(bundle).rank
+    return Recommender(bundle).recommend
 
 
 def profile(dataset: Dataset, user: str) -> set[str]:
@@ -261,7 +262,7 @@ def test_an_unknown_user_gets_the_ranking_of_an_empty_profile(rank, dataset: Dat
 
 
 def test_new_titles_are_ranked_among_the_rest(rank) -> None:
-    first, second = NewTitle("storm over the bank", "topic1"), NewTitle("profit of the league")
+    first, second = NewStory("storm over the bank", "topic1"), NewStory("profit of the league")
     plain = rank("U1", top=100)
     ranking = rank("U1", top=100, new=[first, second])
     new = {row.title: row.score for row in ranking.rows if row.news_id == "new"}
@@ -286,8 +287,8 @@ def test_a_new_title_is_read_as_the_titles_of_the_log_are(logs: Path, tmp_path: 
     write(tmp_path / "bundle", dataset)
     row = list(dataset.news_ids).index("N22")
     assert not Tables.from_dataset(dataset, CPU).news.seen[row]
-    same = NewTitle(dataset.titles[row], dataset.category(row))
-    ranking = Recommender(Bundle.open(tmp_path / "bundle")).rank("U1", top=100, new=[same])
+    same = NewStory(dataset.titles[row], dataset.category(row))
+    ranking = Recommender(Bundle.open(tmp_path / "bundle")).recommend("U1", top=100, new=[same])
     found = {row.news_id: row.score for row in ranking.rows}
     assert found["new"] == pytest.approx(found["N22"], abs=1e-6)
 
@@ -299,19 +300,19 @@ def test_nothing_to_recommend_is_an_empty_ranking(bundle: Bundle, monkeypatch: p
         return np.zeros_like(array(reader, name)) if name == "news/recent" else array(reader, name)
 
     monkeypatch.setattr(ArrayReader, "array", nothing_recent)
-    assert Recommender(bundle).rank("U1").rows == ()
-    (only,) = Recommender(bundle).rank("U1", new=[NewTitle("storm")]).rows
+    assert Recommender(bundle).recommend("U1").rows == ()
+    (only,) = Recommender(bundle).recommend("U1", new=[NewStory("storm")]).rows
     assert (only.rank, only.news_id, only.title) == (1, "new", "storm")
 
 
 def test_a_new_title_without_one_known_word_has_a_score(rank) -> None:
-    ranking = rank("U1", top=100, new=[NewTitle("xyzzy"), NewTitle("")])
+    ranking = rank("U1", top=100, new=[NewStory("xyzzy"), NewStory("")])
     assert all(np.isfinite(row.score) for row in ranking.rows)
     assert sum(row.news_id == "new" for row in ranking.rows) == 2
 
 
 def test_ties_keep_one_order(rank) -> None:
-    same = [NewTitle("market storm"), NewTitle("market storm"), NewTitle("Market Storm")]
+    same = [NewStory("market storm"), NewStory("market storm"), NewStory("Market Storm")]
     rankings = [rank("U1", top=100, new=same) for _ in range(3)]
     assert rankings[0] == rankings[1] == rankings[2]
     titles = [row.title for row in rankings[0].rows if row.news_id == "new"]

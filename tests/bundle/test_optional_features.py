@@ -10,16 +10,18 @@ import pytest
 import torch
 
 from drpn.batches.samples import Clicks, Sampler
-from drpn.batches.tables import NEEDS, Tables
+from drpn.batches.tables import Tables
 from drpn.bundle.files import Bundle, data_shape, write_bundle
-from drpn.bundle.recommender import NewTitle, Recommender
+from drpn.bundle.recommender import Recommender
+from drpn.bundle.stories import NewStory
 from drpn.dataset.folder import Dataset
+from drpn.dataset.requirements import REQUIREMENTS
 from drpn.errors import FolderError, RunError
 from drpn.evaluation.scoring import score_impressions
 from drpn.models.catalogue import CATALOGUE
 from drpn.prepare.settings import DataSettings
 from drpn.progress import Silent
-from drpn.recipes.needs import REMEDIES, missing_requirements, requirements_of
+from drpn.recipes.needs import missing_requirements, requirements_of
 from drpn.recipes.prepare import prepare
 from drpn.recipes.train import train
 from drpn.training.loss import click_loss
@@ -105,9 +107,9 @@ def test_a_bundle_knows_whom_training_knew(bundle: Bundle, dataset: Dataset) -> 
     one, other = (
         Tables.from_dataset(data, CPU).batch(everybody, everybody[:, None].int()) for data in (dataset, bundle.data)
     )
-    for field in dataclasses.fields(one):
-        assert torch.equal(getattr(one, field.name), getattr(other, field.name)), field.name
-    assert one.users.tolist() == [*range(9), 0, 0, 0, 0]
+    for field in dataclasses.fields(one.profiles):
+        assert torch.equal(getattr(one.profiles, field.name), getattr(other.profiles, field.name)), field.name
+    assert one.profiles.users.tolist() == [*range(9), 0, 0, 0, 0]
 
 
 def test_a_bundle_from_before_takes_every_user_as_known(bundle: Bundle, dataset: Dataset) -> None:
@@ -121,8 +123,7 @@ def test_a_bundle_from_before_takes_every_user_as_known(bundle: Bundle, dataset:
 
 
 def test_a_bundle_holds_what_its_model_needs(bundle: Bundle, dataset: Dataset, tmp_path: Path) -> None:
-    names = {name for name in NEEDS.values() if name in bundle.data.arrays}
-    assert names == set(NEEDS.values())
+    assert all(requirement.array in bundle.data.arrays for requirement in REQUIREMENTS.values())
     modest = Everything(EverythingSettings(needs="abstracts"), data_shape(dataset))
     write_bundle(tmp_path / "modest", modest, name="drpn", settings=modest.settings, dataset=dataset, facts={})
     files = {path.relative_to(tmp_path / "modest").as_posix() for path in (tmp_path / "modest").rglob("*.npy")}
@@ -131,13 +132,13 @@ def test_a_bundle_holds_what_its_model_needs(bundle: Bundle, dataset: Dataset, t
     assert not files & {"news/entities.npy", "entities/id.utf8.npy", "users/neighbours.npy"}
 
 
-@pytest.mark.parametrize("new", [(), (NewTitle("word1"), NewTitle("word2"))], ids=["old", "old and new"])
-def test_ranking_reads_all_of_it(bundle: Bundle, dataset: Dataset, new: tuple[NewTitle, ...]) -> None:
+@pytest.mark.parametrize("new", [(), (NewStory("word1"), NewStory("word2"))], ids=["old", "old and new"])
+def test_ranking_reads_all_of_it(bundle: Bundle, dataset: Dataset, new: tuple[NewStory, ...]) -> None:
     """The scores of every impression by the way that evaluation goes; new titles change none of them."""
     test, compared = dataset.impressions("test"), 0
     by_evaluation = scores(bundle.model, dataset, dataset)
     for row, user in enumerate(test.users):
-        found = Recommender(bundle).rank(dataset.user_ids[int(user)], top=100, new=new).rows
+        found = Recommender(bundle).recommend(dataset.user_ids[int(user)], top=100, new=new).rows
         ranked = {one.news_id: one.score for one in found}
         for place in range(int(test.offsets[row]), int(test.offsets[row + 1])):
             name = dataset.news_ids[int(test.candidates[place])]
@@ -160,14 +161,14 @@ def test_training_reads_all_of_it(dataset: Dataset, tmp_path: Path) -> None:
 
 
 def test_a_step_finds_the_neighbours_of_candidates(dataset: Dataset) -> None:
-    tables = Tables.from_dataset(dataset, CPU, needs=tuple(NEEDS))
+    tables = Tables.from_dataset(dataset, CPU, needs=tuple(REQUIREMENTS))
     model, clicks = stirred(data_shape(dataset)), Clicks.from_impressions(dataset.impressions("train"), CPU)
     step = Stepper(model, tables, torch.optim.SGD(model.parameters(), lr=0.0), TRAINING)
     plan = Sampler(clicks, tables, batch_size=1, negatives=2, seed=0).plan(0)
-    for users, candidates in plan.batches(1):
-        batch = tables.batch(users, candidates)
+    for part in plan.batches(1):
+        batch = tables.batch(*part).of_all_stories()
         expected = click_loss(model.score(model.encode_news(tables.news), batch), batch.candidate_mask)
-        torch.testing.assert_close(step(Samples(users, candidates)), expected.detach(), rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(step(Samples(*part)), expected.detach(), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -214,5 +215,5 @@ def test_the_command_that_the_line_names_helps(logs: Path, drpn, tmp_path: Path)
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_what_the_models_of_the_catalogue_need_is_known(name: str, dataset: Dataset) -> None:
     settings = CATALOGUE[name].settings
-    assert set(requirements_of(name, settings)) <= set(NEEDS) == set(REMEDIES)
+    assert set(requirements_of(name, settings)) <= set(REQUIREMENTS)
     assert missing_requirements(name, settings, dataset) is None

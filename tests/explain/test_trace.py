@@ -9,13 +9,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from drpn.batches.batch import Batch, NewsRows
+from drpn.batches.batch import Context, NewsRows, Profiles
 from drpn.batches.tables import Tables
 from drpn.dataset.folder import Dataset
 from drpn.errors import ExplainError
 from drpn.explain.trace import Trace, profile_weights, trace
-from drpn.models.base import ClickModel, Encoded
-from drpn.models.drpn import ABLATIONS, Drpn, Viewed
+from drpn.models.base import ClickModel
+from drpn.models.drpn import ABLATIONS, Drpn, ViewMatch
 
 Build = Callable[[str], Drpn]
 every_variant = pytest.mark.parametrize("name", ["drpn", *ABLATIONS])
@@ -49,12 +49,12 @@ def last_impression(dataset: Dataset) -> tuple[list[int], list[bool]]:
     return test.candidates[place].tolist(), test.clicked[place].tolist()
 
 
-def all_views(model: Drpn, tables: Tables, user: int, candidates: list[int]) -> tuple[dict[str, Viewed], Tensor]:
+def all_views(model: Drpn, tables: Tables, user: int, candidates: list[int]) -> tuple[dict[str, ViewMatch], Tensor]:
     """Views and scores from the whole newsroom, not only from the news that are needed."""
     with torch.no_grad():
         encoded = model.encode_news(tables.news)
         batch = tables.batch(torch.tensor([user]), torch.tensor([candidates], dtype=torch.int32))
-        return model.views(encoded, batch), model.score(encoded, batch)[0]
+        return model.views(encoded, batch.of_all_stories()), model.score(encoded, batch.of_all_stories())[0]
 
 
 @every_variant
@@ -118,7 +118,7 @@ def test_profile_news_stand_in_the_order_of_the_dataset_with_what_was_thought_of
         opinions = newsroom.arrays.array(f"users/{side}_opinion")[user, : len(rows)].tolist()
         assert [one.opinion for one in news] == opinions
         assert {one.cause for one in news if one.opinion == 1} <= {{"clicked": "interest", "skipped": "missed"}[side]}
-        weights = views["collaborative"].interests.weights[f"{side} denoise"][0, : len(rows)].tolist()
+        weights = views["collaborative"].weights[f"{side} denoise"][0, : len(rows)].tolist()
         assert [one.weights["collaborative denoise"] for one in news] == pytest.approx(weights)
         trusted = [found.trust(one) for one in found.by_trust(side)]
         assert trusted == sorted((one.weights["semantic denoise"] for one in news), reverse=True)
@@ -170,13 +170,13 @@ def test_weights_of_many_users_are_those_of_their_traces(
 class Constant(ClickModel):
     """Has no weights."""
 
-    def encode_news(self, news: NewsRows) -> Encoded:
+    def encode_news(self, news: NewsRows) -> Tensor:
         return news.rows.double()
 
-    def read(self, encoded: Encoded, batch: Batch) -> Tensor:  # noqa: ARG002
-        return batch.users
+    def read(self, encoded: Tensor, profiles: Profiles) -> Tensor:  # noqa: ARG002
+        return profiles.users
 
-    def match(self, encoded: Encoded, readers: Tensor, candidates: Tensor) -> Tensor:  # noqa: ARG002
+    def match(self, encoded: Tensor, readers: Tensor, candidates: Tensor, context: Context) -> Tensor:  # noqa: ARG002
         return torch.zeros(candidates.shape)
 
 

@@ -6,18 +6,19 @@ from typing import Any
 
 import pytest
 import torch
-from drpn.models.aggregators import DenoisingAggregator
 from torch import Tensor
 
-from drpn.batches.batch import Batch, NewsRows, count_distinct_stories, distinct
+from batch_cases import as_rows, make_batch, with_parts
+from drpn.batches.batch import Batch, NewsRows, count_distinct_stories, distinct_stories
 from drpn.batches.samples import Plan
 from drpn.batches.tables import Tables
 from drpn.layers.attention import plain_self_attention, self_attention
-from drpn.layers.denoising import similarities
-from drpn.layers.gather import TableRows, gather, plain_segment_sum, rows, segment_sum, weighted_rows
+from drpn.layers.denoising import _in_place as denoising_kernel
+from drpn.layers.gather import gather, gather_rows, plain_segment_sum, segment_sum, weighted_rows
+from drpn.layers.tables import TableRows
 from drpn.models.base import DataShape
 from drpn.models.catalogue import CATALOGUE
-from drpn.models.drpn import DrpnSettings
+from drpn.models.drpn import DenoisingAggregator, DrpnSettings
 from drpn.progress import Silent
 from drpn.recipes.train import train
 from drpn.training.optimiser import build_optimiser
@@ -113,9 +114,9 @@ def test_short_attention_in_a_table(length: int, heads: int, size: int, dtype: s
     real = (positions != 0).unsqueeze(-1)
     up = torch.randn(*positions.shape, heads * size, device="cuda").to(kind) * real
     one, other = table.clone().requires_grad_(), table.double().requires_grad_()
-    found = self_attention(TableRows(one, positions), positions != 0, heads, heads * size)
+    found = self_attention(TableRows(positions, one, None), positions != 0, heads, heads * size)
     found.backward(up)
-    expected = plain_self_attention(rows(other, positions)[..., : 3 * heads * size], positions != 0, heads)
+    expected = plain_self_attention(gather_rows(other, positions)[..., : 3 * heads * size], positions != 0, heads)
     expected.backward(up.double())
     assert off_by(found * real, expected * real) < tolerance
     assert off_by(one.grad, other.grad) < tolerance
@@ -133,8 +134,11 @@ def test_weighted_rows(length: int, size: int, dtype: str) -> None:
         torch.manual_seed(1)
         table = torch.randn(90, size + 3, device="cuda").to(kind).to(wide).requires_grad_()
         weight = weights.clone().to(torch.promote_types(wide, torch.float32)).requires_grad_()
-        placed = TableRows(table[:, :size], positions)
-        found = weighted_rows(placed, weight) if wide == kind else torch.einsum("bs,bsd->bd", weight, placed.rows())
+        columns = table[:, :size]
+        if wide == kind:
+            found = weighted_rows(columns, positions, weight)
+        else:
+            found = torch.einsum("bs,bsd->bd", weight, gather_rows(columns, positions))
         found.backward(up.to(found.dtype))
         results.append((found, table.grad, weight.grad * (positions != 0)))
     for found, expected in zip(*results, strict=True):
@@ -160,9 +164,10 @@ def test_denoising(own: int, other: int, size: int, dtype: str, opposite: bool) 
         aggregator = DenoisingAggregator(size, opposite=opposite).cuda().to(torch.promote_types(wide, torch.float32))
         aggregator.load_state_dict(plain.state_dict())
         leaves = [table.clone().to(wide).requires_grad_() for table in tables]
-        placed = [TableRows(leaf, at) for leaf, at in zip(leaves, (positions, positions, others), strict=True)]
-        news, brought, opposed = placed if wide == kind else [one.rows() for one in placed]
-        found = aggregator(news, brought, positions != 0, opposed if opposite else None, others != 0)
+        in_place = [TableRows(at, leaf, None) for leaf, at in zip(leaves, (positions, positions, others), strict=True)]
+        gathered = [TableRows(rows.positions, None, rows.gather()) for rows in in_place]
+        stories, projected, opposed = in_place if wide == kind else gathered
+        found = aggregator(stories, projected, opposed if opposite else None)
         (found.vector * up).sum().backward()
         gradients = [leaf.grad for leaf in leaves if leaf.grad is not None]
         learnt = [aggregator.similar.out.weight.grad, *([aggregator.unopposed.grad] if opposite else [])]
@@ -178,7 +183,7 @@ def some_news() -> NewsRows:
     words = torch.randint(0, WORDS, (NEWS, 9), device="cuda")
     neighbours = torch.randint(0, NEWS, (NEWS, 5), device="cuda")
     labels = torch.randint(0, 2, (2, NEWS), device="cuda")
-    return NewsRows(rows, words, neighbours, *labels, rows % 3 != 0, places=neighbours)
+    return NewsRows(rows, words, neighbours, *labels, rows % 3 != 0, neighbour_positions=neighbours)
 
 
 def some_batch(users: int = 12) -> Batch:
@@ -188,7 +193,7 @@ def some_batch(users: int = 12) -> Batch:
         return drawn * (torch.arange(width, device="cuda") < lengths)  # padding stands at the end
 
     around = torch.randint(0, 20, (users, 4), device="cuda")
-    return Batch(torch.arange(users, device="cuda") % 20, positions(7), positions(11), positions(6), around)
+    return make_batch(torch.arange(users, device="cuda") % 20, positions(7), positions(11), positions(6), around)
 
 
 def build(name: str, shape: DataShape | None = None) -> torch.nn.Module:
@@ -238,11 +243,11 @@ def test_in_bf16_denoising_is_read_in_the_tables(clicked: int, skipped: int, mon
 
     def counted(own: TableRows, *rest: Any) -> Any:
         calls.append(own.positions.shape[1])
-        return similarities(own, *rest)
+        return denoising_kernel(own, *rest)
 
-    monkeypatch.setattr("drpn.models.aggregators.similarities", counted)
+    monkeypatch.setattr("drpn.layers.denoising._in_place", counted)
     long = torch.randint(1, NEWS, (4, clicked + skipped), device="cuda", dtype=torch.int32)
-    batch = replace(some_batch(users=4), clicked=long[:, :clicked], skipped=long[:, clicked:])
+    batch = with_parts(some_batch(users=4), clicked=long[:, :clicked], skipped=long[:, clicked:])
     with torch.no_grad(), torch.autocast("cuda", dtype=torch.bfloat16):
         model.score(model.encode_news(news), batch)
     assert sorted(calls) == sorted(2 * [clicked, skipped])  # of both views
@@ -250,12 +255,12 @@ def test_in_bf16_denoising_is_read_in_the_tables(clicked: int, skipped: int, mon
 
 def test_a_fixed_capacity_changes_no_score() -> None:
     model, news, batch = build("drpn").cuda(), some_news(), some_batch()
-    needed = int(count_distinct_stories(batch, news=NEWS))
+    needed = int(count_distinct_stories(as_rows(batch), news=NEWS))
     scores = []
     with torch.no_grad():
         for capacity in (None, needed, needed + 40):
-            rows, local = distinct(batch, news=NEWS, capacity=capacity)
-            scores.append(model.score(model.encode_news(news[rows]), local))
+            rows, local = distinct_stories(as_rows(batch), news=NEWS, capacity=capacity)
+            scores.append(model.score(model.encode_news(news.select(rows)), local))
     assert off_by(scores[1], scores[0]) < 1e-6
     assert off_by(scores[2], scores[0]) < 1e-6
 
@@ -267,7 +272,7 @@ def losses_of(
     torch.manual_seed(3)
     shape = DataShape(news=NEWS, words=WORDS, users=64, categories=2, subcategories=2)
     model, batch = build(name, shape).cuda().eval(), some_batch(users=64)  # no dropout: both must draw nothing
-    tables = Tables(some_news(), batch.clicked, batch.skipped)
+    tables = Tables(some_news(), batch.profiles.clicked, batch.profiles.skipped)
     users = torch.randint(0, 64, (2, samples), device="cuda")
     candidates = torch.randint(1, NEWS, (2, samples, 5), device="cuda")
     candidates[0] = candidates[0] % 20 + 1  # few distinct news: the second pass has to be recorded anew
@@ -277,7 +282,7 @@ def losses_of(
         tables = Tables(tables.news.to(cpu), tables.clicked.cpu(), tables.skipped.cpu())
     step = kind(model, tables, build_optimiser(model, settings), settings)
     losses = []
-    for plan in map(Plan, users, candidates):
+    for plan in map(Plan, users, candidates, torch.zeros_like(users)):
         step.prepare(plan)
         losses += [float(step(one)) for one in step.batches(plan)]
     return losses
@@ -357,9 +362,11 @@ def test_every_model_trains_in_bf16(name: str) -> None:
     shape = DataShape(news=NEWS, words=WORDS, users=64, categories=2, subcategories=2)
     model, batch = build(name, shape).cuda().train(), some_batch(users=64)
     settings = TrainingSettings(batch=16, rate=1e-3, compile=False)
-    tables = Tables(some_news(), batch.clicked, batch.skipped, neighbours=batch.neighbours)
+    profiles = batch.profiles
+    tables = Tables(some_news(), profiles.clicked, profiles.skipped, neighbours=profiles.neighbours)
     step = CapturedStepper(model, tables, build_optimiser(model, settings), settings)
-    plan = Plan(torch.arange(64, device="cuda").repeat(2), torch.randint(1, NEWS, (128, 5), device="cuda"))
+    users = torch.arange(64, device="cuda").repeat(2)
+    plan = Plan(users, torch.randint(1, NEWS, (128, 5), device="cuda"), torch.zeros_like(users))
     before = {key: value.clone() for key, value in model.named_buffers()}
     step.prepare(plan)
     losses = [float(step(samples)) for samples in step.batches(plan)]

@@ -5,10 +5,10 @@ import dataclasses
 import pytest
 import torch
 
-from drpn.batches.batch import Batch, NewsRows
+from batch_cases import part_of
+from drpn.batches.batch import NewsRows
 from drpn.batches.samples import Plan
 from drpn.batches.tables import Tables
-from drpn.training import steps
 from drpn.training.settings import TrainingSettings
 from drpn.training.steps import HostStepper, Stepper
 
@@ -23,26 +23,27 @@ def tables() -> Tables:
     return Tables(news, torch.randint(0, NEWS, (USERS, 5)), torch.randint(0, NEWS, (USERS, 7)))
 
 
-def same(one: NewsRows | Batch, other: NewsRows | Batch) -> bool:
+def same(one: NewsRows, other: NewsRows) -> bool:
     names = [field.name for field in dataclasses.fields(one)]
     return all(torch.equal(getattr(one, name), getattr(other, name)) for name in names)
 
 
 def test_batches_from_the_hosts_memory(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of the plain step, with as many news in every batch of the usual size; put together again as they were."""
-    monkeypatch.setattr(steps, "_pinned", lambda part: part)  # memory is pinned for a GPU alone
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: tensor)  # memory is pinned only for a GPU
     settings = TrainingSettings(batch=4, compile=False)
     arguments = (torch.nn.Linear(1, 1), tables, None, settings)
     host, plain = HostStepper(*arguments), Stepper(*arguments)
-    plan = Plan(torch.randint(0, USERS, (10,)), torch.randint(1, NEWS, (10, 3)))
+    plan = Plan(torch.randint(0, USERS, (10,)), torch.randint(1, NEWS, (10, 3)), torch.arange(10))
     host.prepare(plan)
     taken = list(host.batches(plan, start=1))
     assert [samples.size for samples in taken] == [4, 2]
     for samples, expected in zip(taken, plain.batches(plan, start=1), strict=True):
-        news, batch = host.found(host.given(samples))
+        news, batch = host.model_inputs(host.graph_inputs(samples))
         rows, local = plain.look_up(expected)
         assert len(news) == (host.capacity if samples.size == 4 else len(rows))
-        assert same(news[torch.arange(len(rows))], rows)
+        assert same(news.select(torch.arange(len(rows))), rows)
         for side in ("clicked", "skipped", "candidates"):
-            width = getattr(local, side).shape[1]
-            assert torch.equal(getattr(batch, side)[:, :width], getattr(local, side))
+            width = part_of(local, side).shape[1]
+            assert torch.equal(part_of(batch, side)[:, :width], part_of(local, side))
+        assert torch.equal(batch.context.moment, local.context.moment)

@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from drpn.batches.batch import Batch, NewsRows
+from drpn.batches.batch import NewsRows
 from drpn.batches.samples import Clicks, Sampler
 from drpn.batches.tables import Tables
 from drpn.models.base import DataShape
@@ -53,7 +53,7 @@ class Newsroom:
         around = torch.stack([self.story(self.topic, old=True) for _ in range(3)], dim=1)
         around[~OLD] = 0
         words[0] = around[0] = 0
-        return NewsRows(torch.arange(STORIES), words, around, self.topic, self.topic, OLD, places=around)
+        return NewsRows(torch.arange(STORIES), words, around, self.topic, self.topic, OLD, neighbour_positions=around)
 
     def tables(self) -> Tables:
         """Profiles of six clicked and nine skipped stories, one in six of them by accident."""
@@ -91,7 +91,7 @@ def test_learns_tastes(name: str, tmp_path: Path) -> None:
     known = torch.arange(1, READERS * 3 // 4).repeat(PAGES)
     pages = room.pages(known, old=True)
     places = torch.arange(len(known)) * (SHOWN - 1)
-    clicks = Clicks(known, pages[:, 0], places, torch.full_like(places, SHOWN - 1), pages[:, 1:].flatten())
+    clicks = Clicks(known, pages[:, 0], places, torch.full_like(places, SHOWN - 1), pages[:, 1:].flatten(), places)
     chosen = {"epochs": 4, "batch": 32, "rate": 5e-3, **CATALOGUE[name].training}
     settings = replace(TrainingSettings(**chosen), tce_steps=100)
     torch.manual_seed(0)
@@ -102,9 +102,9 @@ def test_learns_tastes(name: str, tmp_path: Path) -> None:
     later_is_better = itertools.count()
     Loop(model, tables, sampler, settings, tmp_path, Silent()).run(lambda _: next(later_is_better), resume=False)
     strangers = torch.arange(READERS * 3 // 4, READERS)
-    batch: Batch = tables.batch(strangers, room.pages(strangers, old=False))
-    assert not batch.users.any()
+    batch = tables.batch(strangers, room.pages(strangers, old=False))
+    assert not batch.profiles.users.any()
     model.eval()
     with torch.no_grad():
-        found = auc(model.score(model.encode_news(tables.news), batch))
+        found = auc(model.score(model.encode_news(tables.news), batch.of_all_stories()))
     assert found > 0.85, found  # popularity has 0.5: no story of the test pages was ever shown

@@ -169,8 +169,8 @@ class Recommender:
         moment: datetime | None,
         top: int,
     ) -> list[Ranking]:
-        if top < 1:
-            raise SettingsError(f"top is {top}; it takes 1 or more")
+        if top < 0:
+            raise SettingsError(f"top is {top}; it takes 0 or more")
         excluded = {str(news_id) for news_id in exclude}
         given = None if candidates is None else list(dict.fromkeys(map(str, candidates)))
         moment = moment or self.bundle.as_of

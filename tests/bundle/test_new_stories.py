@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from drpn.batches.tables import news_rows
 from drpn.bundle.files import Bundle, data_shape, write_bundle
-from drpn.bundle.recommender import NewTitle, Recommender, new_titles
+from drpn.bundle.recommender import Recommender
+from drpn.bundle.stories import NewStory, StoryReader, new_stories
 from drpn.dataset.folder import Dataset
 from drpn.errors import SettingsError
 from drpn.models.drpn import Drpn, DrpnSettings
@@ -47,14 +49,19 @@ def recommender(dataset: Dataset, folder: Path) -> Recommender:
     return Recommender(Bundle.open(folder))
 
 
+def reader_of(recommender: Recommender) -> StoryReader:
+    data = recommender.bundle.data
+    return StoryReader(data, news_rows(data, ()), recommender.bundle.manifest["data"]["settings"]["category_words"])
+
+
 @pytest.mark.parametrize("category_words", [True, False])
 def test_a_title_of_the_log_given_as_new_is_read_as_in_the_folder(
     logs: Path, tmp_path: Path, category_words: bool
 ) -> None:
     dataset = prepare(logs, tmp_path / "data", DataSettings(category_words=category_words))
     rows = range(1, len(STORIES) + 1)
-    same = [NewTitle(dataset.titles[row], dataset.category(row), dataset.subcategory(row)) for row in rows]
-    found = recommender(dataset, tmp_path / "bundle").read(same)
+    same = [NewStory(dataset.titles[row], dataset.category(row), dataset.subcategory(row)) for row in rows]
+    found = reader_of(recommender(dataset, tmp_path / "bundle")).rows(same)
     assert found.words.tolist() == dataset.news_words[1:].tolist()
     assert found.category.tolist() == dataset.arrays.array("news/category")[1:].tolist()
     assert found.subcategory.tolist() == dataset.arrays.array("news/subcategory")[1:].tolist()
@@ -70,41 +77,41 @@ def known(logs: Path, tmp_path: Path) -> Recommender:
 
 
 def test_category_and_subcategory_are_one_word_each_in_front(known: Recommender) -> None:
-    (title,) = known.read([NewTitle("Rain", "Sports", "golf open")]).words.tolist()
+    (title,) = reader_of(known).rows([NewStory("Rain", "Sports", "golf open")]).words.tolist()
     words = known.bundle.data.vocabulary.words
     assert [words[row] for row in title if row] == ["sports", "golf open", "rain"]
 
 
 def test_space_around_a_label_does_not_matter(known: Recommender) -> None:
-    plain, spaced = NewTitle("Rain", "sports", "golf"), NewTitle("Rain", " sports", "golf ")
-    found = known.read([plain, spaced])
+    plain, spaced = NewStory("Rain", "sports", "golf"), NewStory("Rain", " sports", "golf ")
+    found = reader_of(known).rows([plain, spaced])
     assert found.words[0].tolist() == found.words[1].tolist()
     assert found.category.tolist() == [found.category[0]] * 2
     assert found.category[0] > 0
     assert found.subcategory[0] == found.subcategory[1] > 0
-    assert known.rank("U1", new=[plain, spaced]).notes == ()
+    assert known.recommend("U1", new=[plain, spaced]).notes == ()
 
 
 def test_a_label_that_the_log_does_not_have_is_left_out_and_named(known: Recommender) -> None:
-    unknown, none = NewTitle("Rain", "sport", "xyzzy"), NewTitle("Rain")
-    found = known.read([unknown, none])
+    unknown, none = NewStory("Rain", "sport", "xyzzy"), NewStory("Rain")
+    found = reader_of(known).rows([unknown, none])
     assert found.words[0].tolist() == found.words[1].tolist()
     assert found.category.tolist() == found.subcategory.tolist() == [0, 0]
-    ranking = known.rank("U1", new=[unknown, none, unknown])
+    ranking = known.recommend("U1", new=[unknown, none, unknown])
     assert ranking.notes == (
-        "no news of the log has the category 'sport'; the title is ranked without it; did you mean 'sports'?",
-        "no news of the log has the subcategory 'xyzzy'; the title is ranked without it",
+        "no story of the log has the category 'sport'; the title is ranked without it; did you mean 'sports'?",
+        "no story of the log has the subcategory 'xyzzy'; the title is ranked without it",
     )
 
 
 def test_labels_go_to_titles_in_their_order() -> None:
-    assert new_titles(["a", "b"], ["sports", "money"], ["", "markets"]) == [
-        NewTitle("a", "sports"),
-        NewTitle("b", "money", "markets"),
+    assert new_stories(["a", "b"], ["sports", "money"], ["", "markets"]) == [
+        NewStory("a", "sports"),
+        NewStory("b", "money", "markets"),
     ]
-    assert new_titles(["a", "b"], subcategories=["x", "y"]) == [NewTitle("a", "", "x"), NewTitle("b", "", "y")]
-    assert new_titles(["a", "b"]) == [NewTitle("a"), NewTitle("b")]
-    assert new_titles([]) == []
+    assert new_stories(["a", "b"], subcategories=["x", "y"]) == [NewStory("a", "", "x"), NewStory("b", "", "y")]
+    assert new_stories(["a", "b"]) == [NewStory("a"), NewStory("b")]
+    assert new_stories([]) == []
 
 
 @pytest.mark.parametrize(
@@ -119,7 +126,7 @@ def test_labels_that_do_not_fit_the_titles(
     titles: list[str], categories: list[str], subcategories: list[str], message: str
 ) -> None:
     with pytest.raises(SettingsError) as raised:
-        new_titles(titles, categories, subcategories)
+        new_stories(titles, categories, subcategories)
     assert str(raised.value) == (f"{message}give one for each title, in their order ('' for none), or none at all")
 
 
@@ -140,7 +147,7 @@ def test_the_command_takes_category_and_subcategory(drpn, logs: Path) -> None:
     assert unknown == plain
     assert quiet == ""
     assert note == (
-        "drpn: no news of the log has the category 'moneys'; the title is ranked without it; did you mean 'money'?\n"
+        "drpn: no story of the log has the category 'moneys'; the title is ranked without it; did you mean 'money'?\n"
     )
     done = drpn("recommend", "run", "--user", "U1", "--category", "money")
     assert done.returncode == 2
