@@ -79,11 +79,12 @@ def project(layers: Mapping[str, tuple[Float[Tensor, "U D"], Groups]], *, traini
     if training and not any(items.is_cuda for items, _ in layers.values()):
         return {name: LazyProjection(items, weights[name]) for name, (items, _) in layers.items()}
     tables: dict[str, Table] = {}
-    for items in {id(items): items for items, _ in layers.values()}.values():
-        names = [name for name, (own, _) in layers.items() if own is items]
-        packed = joint_linear(items, [weight for name in names for weight in weights[name]])
-        parts = torch.split(packed, [_width(weights[name]) for name in names], dim=-1)
-        tables |= dict(zip(names, parts, strict=True))
+    for first, (items, _) in layers.items():
+        if first not in tables:
+            names = [name for name, (other, _) in layers.items() if other is items]
+            packed = joint_linear(items, [weight for name in names for weight in weights[name]])
+            parts = torch.split(packed, [_width(weights[name]) for name in names], dim=-1)
+            tables.update(zip(names, parts, strict=True))
     return tables
 
 
