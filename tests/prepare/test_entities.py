@@ -1,4 +1,4 @@
-"""Entities of titles: parsed from MIND's JSON, with vectors from files; entities first shown after training."""
+"""Entities of titles: parsed from MIND's JSON, with vectors from files, and only those shown in training."""
 
 import json
 from pathlib import Path
@@ -134,7 +134,7 @@ def test_entity_file_without_the_setting_is_refused(logs: Path, tmp_path: Path) 
     with pytest.raises(SettingsError) as raised:
         prepare(logs, tmp_path / "data", entities=Path("own.vec"))
     assert str(raised.value) == (
-        "own.vec was passed for entity vectors, but data.entities is 0; set how many entities to keep per title, "
+        "own.vec has entity vectors, but data.entities is 0; set how many entities of each title to keep, "
         "for example --set data.entities=5"
     )
 
@@ -152,7 +152,5 @@ def test_entities_option_of_the_command(drpn, logs: Path, tmp_path: Path) -> Non
     assert stored_entities(Dataset.open(tmp_path / "data"))[4] == ["Q9", "Q2"]
     refused = drpn("prepare", logs, "--out", "other", "--entities", "own.vec")
     assert refused.returncode == 2
-    assert refused.stderr.splitlines()[-1].startswith(
-        "drpn: own.vec was passed for entity vectors, but data.entities is 0; "
-    )
+    assert refused.stderr.splitlines()[-1].startswith("drpn: own.vec has entity vectors, but data.entities is 0; ")
     assert not (tmp_path / "other").exists()
