@@ -1,4 +1,4 @@
-"""Entities of titles: parsed from MIND's JSON, with vectors from files, and only those shown in training."""
+"""Entities of titles: parsed from MIND's JSON, with vectors from files; kept if shown in training or with a vector."""
 
 import json
 from pathlib import Path
