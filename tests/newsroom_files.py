@@ -1,4 +1,4 @@
-"""A simulated newsroom as it lies on disk."""
+"""Read the files of a simulated newsroom."""
 
 from datetime import datetime
 from pathlib import Path
@@ -17,7 +17,7 @@ class Impression(NamedTuple):
     """One line of behaviors.tsv."""
 
     part: str
-    name: str
+    impression_id: str
     user: str
     time: datetime
     history: list[str]
@@ -26,7 +26,7 @@ class Impression(NamedTuple):
 
 
 class Newsroom(NamedTuple):
-    """A simulation, read back from its files."""
+    """A simulation read from its files."""
 
     folder: Path
     impressions: list[Impression]
@@ -35,7 +35,7 @@ class Newsroom(NamedTuple):
     columns: dict[str, np.ndarray]
 
     def column(self, name: str) -> np.ndarray:
-        """A column of the truth as an array."""
+        """A column of the truth file as an array."""
         if name not in self.columns:
             column = self.truth[name].combine_chunks()
             if pa.types.is_dictionary(column.type):
@@ -44,29 +44,29 @@ class Newsroom(NamedTuple):
         return self.columns[name]
 
     def pages(self, part: str) -> list[slice]:
-        """The rows of the truth that belong to each impression of a part."""
+        """The rows of the truth file for each impression of a part."""
         starts = np.flatnonzero(self.column("position") == 0)
-        chosen = self.column("part")[starts] == part
+        in_part = self.column("part")[starts] == part
         ends = np.append(starts[1:], len(self.truth))
-        return [slice(a, b) for a, b, good in zip(starts, ends, chosen, strict=True) if good]
+        return [slice(start, end) for start, end, included in zip(starts, ends, in_part, strict=True) if included]
 
 
 def read(folder: Path) -> Newsroom:
-    """The files of a simulation, as they lie on disk."""
+    """Read the files of a simulation."""
     impressions = []
     for part in ("train", "dev"):
         for line in (folder / part / "behaviors.tsv").read_text(encoding="utf-8").splitlines():
-            name, user, time, history, shown = line.split("\t")
-            when = datetime.strptime(time, "%m/%d/%Y %I:%M:%S %p")
-            news = [token[:-2] for token in shown.split(" ")]
-            clicked = [token[-2:] == "-1" for token in shown.split(" ")]
-            impressions.append(Impression(part, name, user, when, history.split(), news, clicked))
+            impression_id, user, time, history, candidates = line.split("\t")
+            parsed_time = datetime.strptime(time, "%m/%d/%Y %I:%M:%S %p")
+            news = [token[:-2] for token in candidates.split(" ")]
+            clicked = [token[-2:] == "-1" for token in candidates.split(" ")]
+            impressions.append(Impression(part, impression_id, user, parsed_time, history.split(), news, clicked))
     lines = (folder / "dev" / "news.tsv").read_text(encoding="utf-8").splitlines()
     news = {line.split("\t")[0]: line.split("\t") for line in lines}
     return Newsroom(folder, impressions, news, pq.read_table(folder / "truth.parquet"), {})
 
 
 def auc(score: np.ndarray, clicked: np.ndarray) -> float:
-    """The share of pairs of a clicked and a skipped news that the scores put in the right order."""
-    good, bad = score[clicked][:, None], score[~clicked][None]
-    return float(((good > bad) + 0.5 * (good == bad)).mean())
+    """The share of (clicked, skipped) pairs that the scores put in the right order; ties count half."""
+    clicked_score, skipped_score = score[clicked][:, None], score[~clicked][None]
+    return float(((clicked_score > skipped_score) + 0.5 * (clicked_score == skipped_score)).mean())

@@ -1,4 +1,4 @@
-"""Logs written by tests."""
+"""Write small logs for tests."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class MindLine(NamedTuple):
-    """One line of behaviors.tsv, in words a test can read."""
+    """One line of behaviors.tsv with named fields."""
 
     impression_id: str
     user_id: str
@@ -19,17 +19,17 @@ class MindLine(NamedTuple):
 
 
 def write_mind(folder: Path, lines: Iterable[MindLine], news: Sequence[str] = ()) -> Path:
-    """One part of a MIND folder; without `news`, four stories N1 to N4."""
+    """Write one part of a MIND folder; without `news`, four stories N1 to N4."""
     folder.mkdir(parents=True, exist_ok=True)
     stories = news or [f"N{number}\tsports\tchess\tStory number {number}" for number in range(1, 5)]
-    full = [line + "\t" * (7 - line.count("\t")) for line in stories]
-    (folder / "news.tsv").write_text("".join(line + "\n" for line in full), encoding="utf-8")
+    news_lines = [line + "\t" * (7 - line.count("\t")) for line in stories]
+    (folder / "news.tsv").write_text("".join(line + "\n" for line in news_lines), encoding="utf-8")
     (folder / "behaviors.tsv").write_text("".join(line.text() + "\n" for line in lines), encoding="utf-8")
     return folder
 
 
 def edit(file: Path, line: int, old: str, new: str) -> None:
-    """Replace `old`, which must be there, in one line of a file."""
+    """Replace `old` in one line of a file; fail if the line does not contain it."""
     lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
     assert old in lines[line - 1]
     lines[line - 1] = lines[line - 1].replace(old, new, 1)

@@ -47,7 +47,7 @@ def test_missing_folder(refused) -> None:
 def test_a_folder_without_logs(refused, tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     message = refused("prepare", "logs", "--out", "data")
-    assert message.startswith("logs holds no logs that are known; pass --format. MIND logs are train/ and dev/")
+    assert message.startswith("logs holds no logs in a known format; pass --format. MIND logs are train/ and dev/")
 
 
 def test_missing_file(refused, mind: Path) -> None:
@@ -94,7 +94,7 @@ def test_news_shown_but_not_in_the_news_file(refused, drpn, mind: Path) -> None:
     )
     done = drpn("prepare", mind, "--out", "data", "--skip-unknown-news")
     assert done.returncode == 0, done.stderr
-    assert "left out 1 news" in done.stderr
+    assert "left out stories that are not in the news table: 1, such as N99999" in done.stderr
 
 
 def test_a_bad_date(refused, mind: Path) -> None:
@@ -130,15 +130,14 @@ def test_an_empty_user(refused, mind: Path, user: str) -> None:
 
 def test_an_impression_without_candidates(refused, mind: Path) -> None:
     edit(mind / "behaviors.tsv", 3, "N3-1 N4-0", "")
-    assert (
-        refused("prepare", mind, "--out", "data") == "behaviors.tsv:3: impression 3 shows no news; leave the line out"
-    )
+    message = refused("prepare", mind, "--out", "data")
+    assert message == "behaviors.tsv:3: impression 3 has no candidates; leave the line out"
 
 
 def test_one_impression_id_with_two_contents(refused, mind: Path) -> None:
     edit(mind / "behaviors.tsv", 5, "5\t", "3\t")
     message = refused("prepare", mind, "--out", "data")
-    assert message.startswith("behaviors.tsv:5: impression 3 was already in behaviors.tsv:3, with other content")
+    assert message.startswith("behaviors.tsv:5: impression 3 was already in behaviors.tsv:3, with different content")
 
 
 def test_parts_that_overlap_in_time(refused, mind: Path, tmp_path: Path) -> None:
@@ -156,7 +155,7 @@ def test_parts_that_overlap_in_time(refused, mind: Path, tmp_path: Path) -> None
 
 def test_too_few_days(refused, mind: Path) -> None:
     message = refused("prepare", mind, "--out", "data", "--set", "data.profile_days=5")
-    assert message.startswith("the log has 3 days (2019-11-09 to 2019-11-11) and needs 7 or more; bring a longer log")
+    assert message.startswith("the log has 3 days (2019-11-09 to 2019-11-11) and needs 7 or more; use a longer log")
 
 
 def test_a_folder_that_is_not_a_dataset(refused, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The dataset folder: reproducible, light to open, refusing what is not its own."""
+"""The dataset folder: reproducible, and readable without the query engine."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ import pytest
 from drpn.dataset.arrays import Strings
 from drpn.dataset.folder import Dataset
 from drpn.logs.simulate import SimulationSettings, simulate
-from drpn.prepare.graph import groups_of_readers, neighbour_users, neighbours
+from drpn.prepare.graph import group_readers, neighbour_users, neighbours
 from drpn.prepare.settings import DataSettings
 from drpn.recipes.prepare import prepare
 from drpn.state.profile_expressions import feedback_matrix, impression_events, profile_sequences
@@ -28,7 +28,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_the_same_logs_and_settings_give_the_same_bytes(newsroom: Path, tmp_path: Path) -> None:
+def test_same_logs_and_settings_give_the_same_bytes(newsroom: Path, tmp_path: Path) -> None:
     first = prepare(newsroom, tmp_path / "a")
     second = prepare(newsroom, tmp_path / "b", memory="500MB")
     assert contents(first.path) == contents(second.path)
@@ -36,14 +36,14 @@ def test_the_same_logs_and_settings_give_the_same_bytes(newsroom: Path, tmp_path
     assert contents(first.path) != contents(third.path)
 
 
-def test_neither_the_time_nor_the_place_of_preparing_is_in_the_manifest(newsroom: Path, tmp_path: Path) -> None:
+def test_manifest_contains_no_absolute_paths(newsroom: Path, tmp_path: Path) -> None:
     text = (prepare(newsroom, tmp_path / "a").path / "manifest.json").read_text()
     assert str(tmp_path) not in text
     assert str(newsroom.parent) not in text
     assert '"train/news.tsv"' in text
 
 
-def test_vectors_are_kept_and_their_coverage_is_told(newsroom: Path, tmp_path: Path) -> None:
+def test_word_vectors_and_their_coverage_are_stored(newsroom: Path, tmp_path: Path) -> None:
     plain = prepare(newsroom, tmp_path / "plain")
     words = plain.vocabulary.words[2:12]
     (tmp_path / "glove.txt").write_text("".join(f"{word} {row} 0.5\n" for row, word in enumerate(words)))
@@ -53,32 +53,32 @@ def test_vectors_are_kept_and_their_coverage_is_told(newsroom: Path, tmp_path: P
     assert dataset.statistics["words_with_vector"] == pytest.approx(10 / dataset.statistics["words"], abs=1e-4)
 
 
-def test_what_models_ask_for_is_added_and_changes_nothing_else(newsroom: Path, tmp_path: Path) -> None:
+def test_optional_arrays_do_not_change_the_others(newsroom: Path, tmp_path: Path) -> None:
     plain = prepare(newsroom, tmp_path / "plain").arrays.checksums
     dataset = prepare(newsroom, tmp_path / "more", DataSettings(abstracts=8, user_neighbours=3))
     more = dataset.arrays.checksums
     assert more.keys() - plain.keys() == {"news/abstract_words.npy", "users/neighbours.npy"}
     changed = {name for name in plain if plain[name] != more[name]}
     assert changed == {f"words/{name}.npy" for name in ("word.offsets", "word.utf8", "seen", "vector", "has_vector")}
-    # words of abstracts alone stand behind those of titles, which keep their rows and vectors
-    before = Dataset.open(tmp_path / "plain")
-    known = len(before.vocabulary)
-    assert dataset.vocabulary.words[:known] == before.vocabulary.words
-    assert len(dataset.vocabulary) > known
+    # words that occur only in abstracts come after those of titles, which keep their rows and vectors
+    plain_dataset = Dataset.open(tmp_path / "plain")
+    title_words = len(plain_dataset.vocabulary)
+    assert dataset.vocabulary.words[:title_words] == plain_dataset.vocabulary.words
+    assert len(dataset.vocabulary) > title_words
     vectors = dataset.arrays.array("words/vector")
-    assert np.array_equal(vectors[:known], before.arrays.array("words/vector"))
-    assert not vectors[known:].any()
+    assert np.array_equal(vectors[:title_words], plain_dataset.arrays.array("words/vector"))
+    assert not vectors[title_words:].any()
 
 
-def test_category_words_can_be_left_out(newsroom: Path, tmp_path: Path) -> None:
-    with_them = prepare(newsroom, tmp_path / "a")
+def test_category_words_are_optional(newsroom: Path, tmp_path: Path) -> None:
+    with_category = prepare(newsroom, tmp_path / "a")
     without = prepare(newsroom, tmp_path / "b", DataSettings(category_words=False))
-    first = with_them.vocabulary.words[with_them.news_words[1, 0]]
-    assert first == with_them.category(1).lower()
+    first = with_category.vocabulary.words[with_category.news_words[1, 0]]
+    assert first == with_category.category(1).lower()
     assert without.vocabulary.words[without.news_words[1, 0]] == without.titles[1].split()[0].strip(",:").lower()
 
 
-def test_words_seen_in_training_are_marked(newsroom: Path, tmp_path: Path) -> None:
+def test_words_seen_in_training_are_flagged(newsroom: Path, tmp_path: Path) -> None:
     dataset = prepare(newsroom, tmp_path / "a")
     shown = dataset.arrays.array("news/times_shown") > 0
     seen = dataset.arrays.array("words/seen")
@@ -86,8 +86,8 @@ def test_words_seen_in_training_are_marked(newsroom: Path, tmp_path: Path) -> No
     assert 0 < seen.sum() < len(seen)
 
 
-def test_a_folder_opens_without_the_query_engine(newsroom: Path, tmp_path: Path) -> None:
-    """On a machine that has only what training needs."""
+def test_folder_opens_without_the_query_engine(newsroom: Path, tmp_path: Path) -> None:
+    """As on a machine with only the packages that training needs."""
     prepare(newsroom, tmp_path / "data")
     code = f"""
 import sys
@@ -109,19 +109,19 @@ def test_arrays_are_memory_maps(newsroom: Path, tmp_path: Path) -> None:
     assert isinstance(dataset.impressions("test").candidates, np.memmap)
 
 
-def test_strings_come_back_as_they_were() -> None:
+def test_strings_round_trip() -> None:
     texts = ["", "ærlig", "", "日本", "tab\tand\nline"]
-    kept = Strings.of(texts)
-    assert list(kept) == texts
-    assert [kept[row] for row in range(len(kept))] == texts
+    strings = Strings.of(texts)
+    assert list(strings) == texts
+    assert [strings[row] for row in range(len(strings))] == texts
     assert list(Strings.of([])) == []
     with pytest.raises(IndexError):
-        kept[5]
+        strings[5]
 
 
 @pytest.mark.parametrize("kind", ["co-click", "consecutive"])
-def test_the_expressions_can_be_put_to_spark(kind: str) -> None:
-    """The same definitions in another engine's SQL, without that engine."""
+def test_expressions_compile_to_spark_sql(kind: str) -> None:
+    """Compiled only; Spark itself is not needed."""
     shown = ibis.table({"impression": "int64", "news": "int32", "clicked": "bool", "order": "int32"}, name="shown")
     users = ibis.table({"impression": "int64", "user": "int32"}, name="users")
     feedback = feedback_matrix(impression_events(shown, users))
@@ -129,6 +129,6 @@ def test_the_expressions_can_be_put_to_spark(kind: str) -> None:
         feedback,
         profile_sequences(feedback, clicked=True, keep=30),
         neighbours(feedback, kind=kind, keep=5),
-        neighbour_users(groups_of_readers(feedback), range(1, 9), keep=5),
+        neighbour_users(group_readers(feedback), range(1, 9), keep=5),
     ):
         assert "SELECT" in ibis.to_sql(expression, dialect="pyspark")

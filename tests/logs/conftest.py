@@ -1,4 +1,4 @@
-"""Simulated newsrooms, written once: of the usual size, and small."""
+"""Two simulated newsrooms, one of default size and a small one, each written once per session."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Whatever the logs look like on disk, the dataset is the same."""
+"""The same logs in different formats give the same dataset."""
 
 import csv
 import json
@@ -18,14 +18,14 @@ from writing import MindLine, write_mind
 
 ROWS = [
     {"impression_id": f"i{page}", "user_id": f"u{page % 3}", "time": f"2026-01-0{1 + page // 4}T0{1 + page % 8}:30:00",
-     "news_id": f"n{(page * 5 + place * 3) % 7}", "clicked": int(place == page % 3), "position": place}
-    for page in range(16) for place in range(4)
+     "news_id": f"n{(page * 5 + position * 3) % 7}", "clicked": int(position == page % 3), "position": position}
+    for page in range(16) for position in range(4)
 ]  # fmt: skip
-"""Four days of four impressions; the same news for the same user now clicked, now skipped."""
+"""Four days with four impressions each; users click some stories in one impression and skip them in another."""
 NEWS = [{"news_id": f"n{row}", "title": f"Story, number {row}!", "category": "news" if row else ""} for row in range(7)]
 
 
-def as_mind(folder: Path, rows: list[dict], news: list[dict]) -> None:
+def write_as_mind(folder: Path, rows: list[dict], news: list[dict]) -> None:
     pages: dict[str, list[dict]] = {}
     for row in rows:
         pages.setdefault(row["impression_id"], []).append(row)
@@ -33,12 +33,12 @@ def as_mind(folder: Path, rows: list[dict], news: list[dict]) -> None:
     for page, shown in pages.items():
         date, clock = shown[0]["time"].split("T")
         year, month, day = date.split("-")
-        words = " ".join(f"{row['news_id']}-{row['clicked']}" for row in shown)
-        lines.append(MindLine(page, shown[0]["user_id"], f"{month}/{day}/{year} {clock} AM", words))
-    write_mind(folder, lines, [f"{one['news_id']}\t{one['category']}\t\t{one['title']}" for one in news])
+        candidates = " ".join(f"{row['news_id']}-{row['clicked']}" for row in shown)
+        lines.append(MindLine(page, shown[0]["user_id"], f"{month}/{day}/{year} {clock} AM", candidates))
+    write_mind(folder, lines, [f"{story['news_id']}\t{story['category']}\t\t{story['title']}" for story in news])
 
 
-def as_csv(folder: Path, rows: list[dict], news: list[dict]) -> None:
+def write_as_csv(folder: Path, rows: list[dict], news: list[dict]) -> None:
     for name, table in (("impressions", rows), ("news", news)):
         with (folder / f"{name}.csv").open("w", newline="") as stream:
             writer = csv.DictWriter(stream, list(table[0]))
@@ -46,55 +46,56 @@ def as_csv(folder: Path, rows: list[dict], news: list[dict]) -> None:
             writer.writerows(table)
 
 
-def as_json_lines(folder: Path, rows: list[dict], news: list[dict]) -> None:
+def write_as_json_lines(folder: Path, rows: list[dict], news: list[dict]) -> None:
     for name, table in (("impressions", rows), ("news", news)):
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in table))
 
 
-def as_parquet(folder: Path, rows: list[dict], news: list[dict]) -> None:
+def write_as_parquet(folder: Path, rows: list[dict], news: list[dict]) -> None:
     typed = [row | {"time": np.datetime64(row["time"], "us"), "clicked": bool(row["clicked"])} for row in rows]
     columns = {name: [row[name] for row in typed] for name in typed[0]}
     pq.write_table(pa.table(columns), folder / "impressions.parquet")
     pq.write_table(pa.Table.from_pylist(news), folder / "news.parquet")
 
 
-def made(tmp_path: Path, write: Callable, rows: list[dict] = ROWS, news: list[dict] = NEWS) -> Dataset:
+def prepare_as(tmp_path: Path, write: Callable, rows: list[dict] = ROWS, news: list[dict] = NEWS) -> Dataset:
     folder = tmp_path / write.__name__
     folder.mkdir(parents=True)
     write(folder, rows, news)
     return prepare(folder, tmp_path / f"{write.__name__}-data")
 
 
-@pytest.mark.parametrize("write", [as_csv, as_json_lines, as_parquet])
+@pytest.mark.parametrize("write", [write_as_csv, write_as_json_lines, write_as_parquet])
 def test_events_and_mind_give_the_same_bytes(tmp_path: Path, write: Callable) -> None:
-    events = made(tmp_path, write).arrays.checksums
-    mind = made(tmp_path, as_mind).arrays.checksums
-    kept = {name: checksum for name, checksum in events.items() if not name.endswith("/position.npy")}
-    assert kept == mind
+    events = prepare_as(tmp_path, write).arrays.checksums
+    mind = prepare_as(tmp_path, write_as_mind).arrays.checksums
+    without_positions = {name: checksum for name, checksum in events.items() if not name.endswith("/position.npy")}
+    assert without_positions == mind
 
 
-def test_the_order_of_event_rows_does_not_matter_even_without_positions(tmp_path: Path) -> None:
+def test_row_order_of_events_does_not_matter_without_positions(tmp_path: Path) -> None:
     rows = [{name: value for name, value in row.items() if name != "position"} for row in ROWS]
-    first = made(tmp_path / "a", as_csv, rows).arrays.checksums
-    second = made(tmp_path / "b", as_csv, rows[::-1] + rows[:5]).arrays.checksums
+    first = prepare_as(tmp_path / "a", write_as_csv, rows).arrays.checksums
+    second = prepare_as(tmp_path / "b", write_as_csv, rows[::-1] + rows[:5]).arrays.checksums
     assert first == second
 
 
 def test_times_with_an_offset_are_stored_as_utc(tmp_path: Path) -> None:
     rows = [row | {"time": row["time"] + "+01:00"} for row in ROWS]
-    times = [made(tmp_path / name, as_csv, of).impressions("train").times[0] for name, of in (("a", rows), ("b", ROWS))]
-    assert times[1] - times[0] == np.timedelta64(1, "h")
+    with_offset = prepare_as(tmp_path / "a", write_as_csv, rows).impressions("train")
+    without_offset = prepare_as(tmp_path / "b", write_as_csv, ROWS).impressions("train")
+    assert without_offset.times[0] - with_offset.times[0] == np.timedelta64(1, "h")
 
 
-def test_optional_columns_are_kept(tmp_path: Path) -> None:
+def test_optional_columns_are_stored(tmp_path: Path) -> None:
     devices = ["phone", "desktop", ""]
     rows = [
         row | {"seen": int(row["position"] < 3), "policy": "popular", "propensity": 0.25, "score": row["position"] / 4,
                "device": devices[int(row["impression_id"][1:]) % 3]}
         for row in ROWS
     ]  # fmt: skip
-    news = [one | {"vector": f"{row}.5 1", "abstract": "More."} for row, one in enumerate(NEWS)]
-    dataset = made(tmp_path, as_csv, rows, news)
+    news = [story | {"vector": f"{row}.5 1", "abstract": "More."} for row, story in enumerate(NEWS)]
+    dataset = prepare_as(tmp_path, write_as_csv, rows, news)
     train = dataset.impressions("train")
     assert train.extras["position"].tolist() == [0, 1, 2, 3] * len(train)
     assert train.extras["seen"].tolist() == [1, 1, 1, 0] * len(train)
@@ -108,39 +109,39 @@ def test_optional_columns_are_kept(tmp_path: Path) -> None:
     assert described == {"position", "seen", "policy", "device", "propensity", "score"}
 
 
-def test_what_never_came_into_view_is_not_skipped(tmp_path: Path) -> None:
-    """With positions 2 and 3 out of view, no profile holds them as skipped."""
+def test_unseen_candidates_are_not_skipped(tmp_path: Path) -> None:
+    """Candidates at positions 2 and 3 are unseen, so no profile has them as skipped."""
     rows = [row | {"seen": int(row["position"] < 2)} for row in ROWS]
-    dataset = made(tmp_path, as_csv, rows)
+    dataset = prepare_as(tmp_path, write_as_csv, rows)
     window = [row for row in rows if row["time"] < "2026-01-03"]
     clicked = {(row["user_id"], row["news_id"]) for row in window if row["clicked"]}
     skipped = {(row["user_id"], row["news_id"]) for row in window if row["seen"] and not row["clicked"]} - clicked
     for side, expected in ((dataset.clicked, clicked), (dataset.skipped, skipped)):
-        found = {(dataset.user_ids[user], dataset.news_ids[side[user, slot]]) for user, slot in np.argwhere(side)}
-        assert found == expected
+        pairs = {(dataset.user_ids[user], dataset.news_ids[side[user, slot]]) for user, slot in np.argwhere(side)}
+        assert pairs == expected
 
 
-def test_an_optional_value_of_the_wrong_kind_is_an_error(tmp_path: Path) -> None:
-    rows = [row | {"read_seconds": "long" if place == 9 else ""} for place, row in enumerate(ROWS)]
+def test_optional_value_of_the_wrong_type_is_refused(tmp_path: Path) -> None:
+    rows = [row | {"read_seconds": "long" if number == 9 else ""} for number, row in enumerate(ROWS)]
     with pytest.raises(LogError, match=r"impressions.csv:11: read_seconds is 'long'; it takes a number"):
-        made(tmp_path, as_csv, rows)
+        prepare_as(tmp_path, write_as_csv, rows)
 
 
-def test_vectors_of_two_lengths_are_an_error(tmp_path: Path) -> None:
-    news = [one | {"vector": "1 2" if row else "1 2 3"} for row, one in enumerate(NEWS)]
-    with pytest.raises(LogError, match=r"vectors must be of one length, but news n\d has 2, news n0 has 3"):
-        made(tmp_path, as_csv, news=news)
+def test_vectors_of_different_lengths_are_refused(tmp_path: Path) -> None:
+    news = [story | {"vector": "1 2" if row else "1 2 3"} for row, story in enumerate(NEWS)]
+    with pytest.raises(LogError, match=r"all vectors must have the same length, but news n\d has 2, news n0 has 3"):
+        prepare_as(tmp_path, write_as_csv, news=news)
 
 
-def test_two_files_of_one_table_are_an_error(tmp_path: Path) -> None:
-    as_csv(tmp_path, ROWS, NEWS)
-    as_json_lines(tmp_path, ROWS, NEWS)
+def test_two_files_for_one_table_are_refused(tmp_path: Path) -> None:
+    write_as_csv(tmp_path, ROWS, NEWS)
+    write_as_json_lines(tmp_path, ROWS, NEWS)
     with pytest.raises(LogError, match=r"has news.csv and news.jsonl; keep one of them"):
         prepare(tmp_path, tmp_path / "data")
 
 
 def write_ebnerd(folder: Path, part: str, day: int, *, pages: int = 12, **columns: list) -> None:
-    """One part of an EB-NeRD folder with three days from `day` on."""
+    """Write one part of an EB-NeRD folder with three days, starting on `day`."""
     (folder / part).mkdir(parents=True)
     articles = {"article_id": range(1, 7), "title": ["En", "To", "Tre", "Fire", "Fem", None]}
     pq.write_table(pa.table(articles), folder / "articles.parquet")
@@ -158,7 +159,7 @@ def write_ebnerd(folder: Path, part: str, day: int, *, pages: int = 12, **column
     pq.write_table(pa.table(history), folder / part / "history.parquet")
 
 
-def test_ebnerd_with_two_parts_and_the_fewest_columns(tmp_path: Path) -> None:
+def test_ebnerd_with_two_parts_and_required_columns_only(tmp_path: Path) -> None:
     write_ebnerd(tmp_path / "logs", "train", 1)
     write_ebnerd(tmp_path / "logs", "validation", 8)
     dataset = prepare(tmp_path / "logs", tmp_path / "data")
@@ -167,18 +168,18 @@ def test_ebnerd_with_two_parts_and_the_fewest_columns(tmp_path: Path) -> None:
     assert dataset.titles[6] == ""
 
 
-def test_ebnerd_history_comes_before_the_window(tmp_path: Path) -> None:
+def test_ebnerd_history_comes_before_the_profile_window(tmp_path: Path) -> None:
     write_ebnerd(tmp_path / "logs", "train", 1)
     write_ebnerd(tmp_path / "logs", "validation", 8)
     plain = prepare(tmp_path / "logs", tmp_path / "plain")
-    longer = prepare(tmp_path / "logs", tmp_path / "longer", DataSettings(history=True))
-    user = list(longer.user_ids).index("0")
-    window = [longer.news_ids[row] for row in plain.clicked[user] if row]
-    both = [longer.news_ids[row] for row in longer.clicked[user] if row]
-    assert both == [news for news in ("4", "5") if news not in window] + window
+    with_history = prepare(tmp_path / "logs", tmp_path / "with_history", DataSettings(history=True))
+    user = list(with_history.user_ids).index("0")
+    window = [with_history.news_ids[row] for row in plain.clicked[user] if row]
+    clicked = [with_history.news_ids[row] for row in with_history.clicked[user] if row]
+    assert clicked == [news for news in ("4", "5") if news not in window] + window
 
 
-def test_ebnerd_keeps_what_is_known_of_readers_and_reading(tmp_path: Path) -> None:
+def test_ebnerd_optional_columns_are_stored(tmp_path: Path) -> None:
     write_ebnerd(
         tmp_path / "logs", "train", 1,
         article_id=pa.array([None, 3] * 6, pa.int32()), next_read_time=[float(page) for page in range(12)],
@@ -192,18 +193,18 @@ def test_ebnerd_keeps_what_is_known_of_readers_and_reading(tmp_path: Path) -> No
     assert np.isnan(train.extras["read_seconds"][0])
     assert train.extras["age"][1] == 40
     assert np.isnan(train.extras["age"][0])
-    kept = dataset.arrays.array("users/clicked_read_seconds")
-    assert (np.isnan(kept) == (dataset.clicked == 0)).all()
+    read_seconds = dataset.arrays.array("users/clicked_read_seconds")
+    assert (np.isnan(read_seconds) == (dataset.clicked == 0)).all()
 
 
-def test_impressions_of_unknown_news_alone_are_as_if_they_were_not_there(tmp_path: Path) -> None:
-    """A last day on which only unknown news were shown, to a user never seen before, moves no boundary."""
+def test_impressions_without_known_stories_do_not_matter(tmp_path: Path) -> None:
+    """An extra last day with unknown stories only, shown to a new user, does not move the split."""
     write_mind(tmp_path / "a", _days(3))
     stray = [MindLine("99", "stranger", "11/12/2019 8:00:00 AM", "N77-1 N78-0")]
     write_mind(tmp_path / "b", _days(3) + stray)
-    without = prepare(tmp_path / "a", tmp_path / "a-data", skip_unknown_news=True)
-    with_it = prepare(tmp_path / "b", tmp_path / "b-data", skip_unknown_news=True)
-    assert without.arrays.checksums == with_it.arrays.checksums
+    plain = prepare(tmp_path / "a", tmp_path / "a-data", skip_unknown_news=True)
+    with_stray = prepare(tmp_path / "b", tmp_path / "b-data", skip_unknown_news=True)
+    assert plain.arrays.checksums == with_stray.arrays.checksums
 
 
 def _days(count: int) -> list[MindLine]:

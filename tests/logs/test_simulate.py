@@ -1,4 +1,4 @@
-"""The simulated newsroom: its files, its settings, titles that it borrows, and its page."""
+"""The simulator: files, settings, titles taken from a file, and its page in the docs."""
 
 import json
 import re
@@ -11,7 +11,7 @@ import pytest
 
 from drpn.errors import LogError, OutputError
 from drpn.logs.simulate import Simulated, SimulationSettings, simulate
-from drpn.logs.simulate.write import clock
+from drpn.logs.simulate.write import format_time
 from newsroom_files import SMALL, Newsroom, read
 
 ROOT = Path(__file__).parents[2]
@@ -27,49 +27,49 @@ FILES = [
 TIME = re.compile(r"[1-9]\d?/[1-9]\d?/\d{4} (1[0-2]|[1-9]):[0-5]\d:[0-5]\d [AP]M")
 
 
-def test_the_same_seed_gives_the_same_bytes(small: tuple[Path, Simulated], tmp_path: Path) -> None:
-    simulate(tmp_path / "two", SMALL)
+def test_same_seed_gives_the_same_bytes(small: tuple[Path, Simulated], tmp_path: Path) -> None:
+    simulate(tmp_path / "second", SMALL)
     for name in FILES:
-        assert (small[0] / name).read_bytes() == (tmp_path / "two" / name).read_bytes(), name
+        assert (small[0] / name).read_bytes() == (tmp_path / "second" / name).read_bytes(), name
 
 
-def test_another_seed_gives_another_newsroom(small: tuple[Path, Simulated], tmp_path: Path) -> None:
-    simulate(tmp_path / "two", SimulationSettings(users=40, news=600, days=2, seed=6))
+def test_another_seed_gives_other_bytes(small: tuple[Path, Simulated], tmp_path: Path) -> None:
+    simulate(tmp_path / "second", SimulationSettings(users=40, news=600, days=2, seed=6))
     for name in FILES:
-        assert (small[0] / name).read_bytes() != (tmp_path / "two" / name).read_bytes(), name
+        assert (small[0] / name).read_bytes() != (tmp_path / "second" / name).read_bytes(), name
 
 
 def test_every_behaviors_line_is_in_minds_format(newsroom: Newsroom) -> None:
     for part in ("train", "dev"):
-        known = {line.split("\t")[0] for line in _text(newsroom, part, "news.tsv")}
-        for line in _text(newsroom, part, "behaviors.tsv"):
-            name, user, time, history, shown = line.split("\t")
-            assert name.isdecimal()
+        known = {line.split("\t")[0] for line in _lines(newsroom, part, "news.tsv")}
+        for line in _lines(newsroom, part, "behaviors.tsv"):
+            impression_id, user, time, history, candidates = line.split("\t")
+            assert impression_id.isdecimal()
             assert re.fullmatch(r"U\d+", user)
             assert TIME.fullmatch(time), time
-            news = [re.fullmatch(r"(N\d+)-[01]", token) for token in shown.split(" ")]
-            assert all(news), shown
-            names = [match[1] for match in news if match]
-            assert len(set(names)) == len(names) >= 2
-            assert known.issuperset(names)
+            matches = [re.fullmatch(r"(N\d+)-[01]", token) for token in candidates.split(" ")]
+            assert all(matches), candidates
+            news_ids = [match[1] for match in matches if match]
+            assert len(set(news_ids)) == len(news_ids) >= 2
+            assert known.issuperset(news_ids)
             assert known.issuperset(history.split())
             assert "  " not in history
 
 
 def test_every_news_line_is_in_minds_format(newsroom: Newsroom) -> None:
     for part in ("train", "dev"):
-        for line in _text(newsroom, part, "news.tsv"):
-            name, category, subcategory, title, abstract, url, *entities = line.split("\t")
-            assert re.fullmatch(r"N\d+", name)
+        for line in _lines(newsroom, part, "news.tsv"):
+            news_id, category, subcategory, title, abstract, url, *entities = line.split("\t")
+            assert re.fullmatch(r"N\d+", news_id)
             assert subcategory.startswith(f"{category}_")
             assert title[0].isupper()
             assert '"' not in title + abstract
-            assert url.endswith(f"/{name}")
+            assert url.endswith(f"/{news_id}")
             assert entities == ["[]", "[]"]
 
 
-def test_impression_ids_are_unique_and_the_last_day_is_the_dev_part(newsroom: Newsroom) -> None:
-    assert len({impression.name for impression in newsroom.impressions}) == len(newsroom.impressions)
+def test_impression_ids_are_unique_and_the_last_day_is_dev(newsroom: Newsroom) -> None:
+    assert len({impression.impression_id for impression in newsroom.impressions}) == len(newsroom.impressions)
     days = {
         part: {i.time.date().isoformat() for i in newsroom.impressions if i.part == part} for part in ("train", "dev")
     }
@@ -86,11 +86,11 @@ def test_impression_ids_are_unique_and_the_last_day_is_the_dev_part(newsroom: Ne
         (22 * 86_400 + 23 * 3600, "12/1/2019 11:00:00 PM"),
     ],
 )
-def test_times_are_written_as_mind_writes_them(second: int, text: str) -> None:
-    assert clock(second) == text
+def test_times_are_in_minds_format(second: int, text: str) -> None:
+    assert format_time(second) == text
 
 
-def test_the_counts_are_those_of_the_files(small: tuple[Path, Simulated]) -> None:
+def test_counts_match_the_files(small: tuple[Path, Simulated]) -> None:
     folder, counts = small
     newsroom = read(folder)
     assert counts.users == len({impression.user for impression in newsroom.impressions})
@@ -98,12 +98,12 @@ def test_the_counts_are_those_of_the_files(small: tuple[Path, Simulated]) -> Non
     assert counts.impressions == len(newsroom.impressions)
     assert counts.clicks == sum(sum(impression.clicked) for impression in newsroom.impressions)
     assert counts.shown == len(newsroom.truth)
-    note = json.loads((folder / "simulation.json").read_text())
-    assert note["settings"]["seed"] == 5
-    assert note["written"]["shown"] == counts.shown
+    summary = json.loads((folder / "simulation.json").read_text())
+    assert summary["settings"]["seed"] == 5
+    assert summary["written"]["shown"] == counts.shown
 
 
-def test_an_existing_newsroom_is_kept_unless_replaced(tmp_path: Path) -> None:
+def test_existing_folder_is_kept_without_replace(tmp_path: Path) -> None:
     out = tmp_path / "out"
     simulate(out, SimulationSettings(users=1, news=300, days=2))
     (out / "mine").touch()
@@ -115,43 +115,43 @@ def test_an_existing_newsroom_is_kept_unless_replaced(tmp_path: Path) -> None:
     assert json.loads((out / "simulation.json").read_text())["settings"]["users"] == 2
 
 
-def _titles(tmp_path: Path, text: str) -> Path:
+def _write_titles(tmp_path: Path, text: str) -> Path:
     path = tmp_path / "titles.tsv"
     path.write_text(text, encoding="utf-8")
     return path
 
 
-def test_titles_can_be_borrowed(tmp_path: Path) -> None:
+def test_titles_can_be_read_from_a_file(tmp_path: Path) -> None:
     rows = [
         ("garden", "roses", "Pruning made easy"),
         ("garden", "", "Ten dull lawns"),
         ("boats", "sails", "Wind ahead"),
     ]
     lines = [f"N{i}\t{row[0]}\t{row[1]}\t{row[2]}\tabstract\n" for i, row in enumerate(rows)]
-    simulate(tmp_path / "out", SMALL, titles=_titles(tmp_path, "".join(lines)))
+    simulate(tmp_path / "out", SMALL, titles=_write_titles(tmp_path, "".join(lines)))
     newsroom = read(tmp_path / "out")
-    found = [tuple(row[1:4]) for row in newsroom.news.values()]
-    assert set(found) == {rows[0], ("garden", "garden", "Ten dull lawns"), rows[2]}
-    assert all(found.count(row) == 200 for row in set(found))  # 600 stories, three lines
+    stories = [tuple(row[1:4]) for row in newsroom.news.values()]
+    assert set(stories) == {rows[0], ("garden", "garden", "Ten dull lawns"), rows[2]}
+    assert all(stories.count(row) == 200 for row in set(stories))  # 600 stories, three lines
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", r"titles\.tsv holds no news; pass a MIND news\.tsv"),
-        ("N1\tnews\tx\tA title\nN2\tnews\tx\n", r"titles\.tsv:2: 3 columns \('N2.*at least 4.*mend the line"),
+        ("", r"titles\.tsv has no stories; pass a MIND news\.tsv"),
+        ("N1\tnews\tx\tA title\nN2\tnews\tx\n", r"titles\.tsv:2: 3 columns \('N2.*at least 4.*correct the line"),
         ("N1\t\tx\tA title\n", r"titles\.tsv:1: the category of 'N1' is empty"),
         ("N1\tnews\tx\t \n", r"titles\.tsv:1: the title of 'N1' is empty"),
     ],
 )
-def test_a_bad_titles_file_is_named_with_its_line(tmp_path: Path, text: str, message: str) -> None:
+def test_bad_titles_file_is_reported_with_its_line(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(LogError, match=message) as caught:
-        simulate(tmp_path / "out", SMALL, titles=_titles(tmp_path, text))
+        simulate(tmp_path / "out", SMALL, titles=_write_titles(tmp_path, text))
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "out").exists()
 
 
-def test_a_missing_or_unreadable_titles_file_is_named(tmp_path: Path) -> None:
+def test_missing_or_unreadable_titles_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(LogError, match=r"nowhere\.tsv cannot be read: No such file.*pass the path"):
         simulate(tmp_path / "out", SMALL, titles=tmp_path / "nowhere.tsv")
     (tmp_path / "latin.tsv").write_bytes(b"N1\tnews\tx\tCaf\xe9\n")
@@ -166,31 +166,31 @@ def test_a_missing_or_unreadable_titles_file_is_named(tmp_path: Path) -> None:
         ("news", 299, "news is 299; at least 300"),
         ("days", 1, "days is 1; at least 2"),
         ("seed", -1, "seed is -1; it must be 0 or more"),
-        ("accidents", 1.0, "accidents is 1.0; a share"),
-        ("accidents", -0.1, "accidents is -0.1; a share"),
-        ("attention", 0.0, "attention is 0.0; a share"),
-        ("targeting", 1.5, "targeting is 1.5; a share"),
+        ("accidents", 1.0, "accidents is 1.0; it takes a share"),
+        ("accidents", -0.1, "accidents is -0.1; it takes a share"),
+        ("attention", 0.0, "attention is 0.0; it takes a share"),
+        ("targeting", 1.5, "targeting is 1.5; it takes a share"),
     ],
 )
-def test_impossible_settings_are_refused(name: str, value: float, message: str) -> None:
+def test_invalid_settings_are_refused(name: str, value: float, message: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
         SimulationSettings(**{name: value})
 
 
-def test_the_edges_of_the_settings_work(tmp_path: Path) -> None:
-    edge = SimulationSettings(users=1, news=300, days=2, accidents=0.99, attention=1.0, targeting=1.0)
-    assert simulate(tmp_path / "out", edge).clicks >= 1
+def test_extreme_settings_work(tmp_path: Path) -> None:
+    extreme = SimulationSettings(users=1, news=300, days=2, accidents=0.99, attention=1.0, targeting=1.0)
+    assert simulate(tmp_path / "out", extreme).clicks >= 1
     assert read(tmp_path / "out").column("seen").all()
 
 
-def test_more_users_have_more_news() -> None:
+def test_more_users_have_more_stories() -> None:
     counts = [SimulationSettings(users=users).stories for users in (1, 2_000, 50_000, 200_000)]
     assert counts == sorted(counts)
     assert counts[2] == 51_282
     assert SimulationSettings(users=50_000, news=700).stories == 700
 
 
-def test_the_page_states_every_setting_and_every_column(newsroom: Newsroom) -> None:
+def test_page_documents_every_setting_column_and_cause(newsroom: Newsroom) -> None:
     page = PAGE.read_text(encoding="utf-8")
     for field in fields(SimulationSettings):
         default = "none" if field.default is None else field.default
@@ -201,7 +201,7 @@ def test_the_page_states_every_setting_and_every_column(newsroom: Newsroom) -> N
         assert f"| `{name}` |" in page
 
 
-def test_the_table_is_written_between_its_marks(small: tuple[Path, Simulated], tmp_path: Path) -> None:
+def test_newsroom_table_is_written_between_its_markers(small: tuple[Path, Simulated], tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     begin, end = "<!-- newsroom table: begin -->", "<!-- newsroom table: end -->"
     page.write_text(f"before\n{begin}\nold\n{end}\nafter\n", encoding="utf-8")
@@ -216,5 +216,5 @@ def test_the_table_is_written_between_its_marks(small: tuple[Path, Simulated], t
     assert f"| impressions | {len(train)} |" in text
 
 
-def _text(newsroom: Newsroom, part: str, name: str) -> list[str]:
+def _lines(newsroom: Newsroom, part: str, name: str) -> list[str]:
     return (newsroom.folder / part / name).read_text(encoding="utf-8").splitlines()

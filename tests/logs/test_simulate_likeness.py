@@ -1,6 +1,6 @@
-"""The simulated newsroom is like MIND.
+"""The simulated newsroom has the statistics of MIND.
 
-Numbers in comments are those of MIND-small's sample, or of the paper where it says so.
+Numbers in comments are those of MIND-small's sample, or of the paper where marked.
 """
 
 from collections import defaultdict
@@ -11,7 +11,7 @@ import numpy as np
 from newsroom_files import Newsroom
 
 
-def test_pages_and_clicks_are_like_minds(newsroom: Newsroom) -> None:
+def test_page_lengths_and_clicks_match_mind(newsroom: Newsroom) -> None:
     train = [impression for impression in newsroom.impressions if impression.part == "train"]
     lengths = np.array([len(impression.news) for impression in train])
     clicks = np.array([sum(impression.clicked) for impression in train])
@@ -23,7 +23,7 @@ def test_pages_and_clicks_are_like_minds(newsroom: Newsroom) -> None:
     assert 0.036 < clicks.sum() / lengths.sum() < 0.044  # 0.0396
 
 
-def test_histories_are_like_minds(newsroom: Newsroom) -> None:
+def test_histories_match_mind(newsroom: Newsroom) -> None:
     lengths = np.array([len(impression.history) for impression in newsroom.impressions])
     assert 26 < lengths.mean() < 40  # 32.4
     assert 14 <= np.median(lengths) <= 23  # 18
@@ -33,7 +33,7 @@ def test_histories_are_like_minds(newsroom: Newsroom) -> None:
     assert all(len(set(history)) == len(history) for history in by_user.values())
 
 
-def test_titles_and_categories_are_like_minds(newsroom: Newsroom) -> None:
+def test_titles_and_categories_match_mind(newsroom: Newsroom) -> None:
     words = np.array([len(row[3].split()) for row in newsroom.news.values()])
     assert 10.3 < words.mean() < 11.3  # 10.75
     assert np.abs(np.percentile(words, [5, 25, 50, 75, 95]) - [6, 9, 10, 13, 16]).max() <= 1
@@ -45,7 +45,7 @@ def test_titles_and_categories_are_like_minds(newsroom: Newsroom) -> None:
     assert 160 <= len({row[2] for row in newsroom.news.values()}) <= 285
 
 
-def test_few_news_hold_most_of_what_is_shown(newsroom: Newsroom) -> None:
+def test_few_stories_get_most_of_the_exposure(newsroom: Newsroom) -> None:
     shown: dict[str, int] = defaultdict(int)
     for impression in newsroom.impressions:
         if impression.part == "train":
@@ -57,21 +57,21 @@ def test_few_news_hold_most_of_what_is_shown(newsroom: Newsroom) -> None:
     assert 0.63 < counts[:1000].sum() / counts.sum() < 0.80  # 0.740
 
 
-def test_profiles_are_like_the_papers(newsroom: Newsroom) -> None:
+def test_profiles_match_the_paper(newsroom: Newsroom) -> None:
     clicked: dict[str, set[str]] = defaultdict(set)
     shown: dict[str, set[str]] = defaultdict(set)
     for impression in newsroom.impressions:
         if impression.time < datetime(2019, 11, 14):
             shown[impression.user].update(impression.news)
             clicked[impression.user].update(np.array(impression.news)[impression.clicked])
-    many = np.array([len(clicked[user]) for user in shown])
-    skipped = np.array([len(shown[user] - clicked[user]) for user in shown])
-    assert 3.6 < many.mean() < 4.9  # the paper: 4.14
-    assert 84 < skipped.mean() < 110  # the paper: 96.80
-    assert np.mean(many == 1) > 0.45
+    clicked_counts = np.array([len(clicked[user]) for user in shown])
+    skipped_counts = np.array([len(shown[user] - clicked[user]) for user in shown])
+    assert 3.6 < clicked_counts.mean() < 4.9  # the paper: 4.14
+    assert 84 < skipped_counts.mean() < 110  # the paper: 96.80
+    assert np.mean(clicked_counts == 1) > 0.45
 
 
-def test_people_visit_by_day_and_on_working_days(newsroom: Newsroom) -> None:
+def test_visits_peak_by_day_and_on_working_days(newsroom: Newsroom) -> None:
     hours = np.bincount([impression.time.hour for impression in newsroom.impressions], minlength=24)
     assert hours[8:12].mean() > 5 * hours[[22, 23, 0, 1]].mean()  # 528 and 61
     days = np.bincount([impression.time.weekday() for impression in newsroom.impressions], minlength=7)

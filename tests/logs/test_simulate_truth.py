@@ -1,4 +1,4 @@
-"""The truth behind the simulated newsroom: why each news was clicked or skipped."""
+"""The truth file of the simulator: why each story was clicked or skipped."""
 
 from collections import defaultdict
 from datetime import datetime
@@ -8,21 +8,21 @@ import numpy as np
 import pytest
 
 from drpn.logs.simulate import SimulationSettings, simulate
-from drpn.logs.simulate.readers import gather_readers
-from drpn.logs.simulate.stories import tell_stories
+from drpn.logs.simulate.readers import make_readers
+from drpn.logs.simulate.stories import make_stories
 from newsroom_files import Newsroom, auc, read
 
 
-def test_the_truth_agrees_with_the_lines(newsroom: Newsroom) -> None:
+def test_truth_agrees_with_behaviors(newsroom: Newsroom) -> None:
     rows = zip(*(newsroom.column(name).tolist() for name in
                  ("part", "impression_id", "position", "user_id", "news_id", "clicked")), strict=True)  # fmt: skip
     for impression in newsroom.impressions:
         for position, (name, clicked) in enumerate(zip(impression.news, impression.clicked, strict=True)):
-            assert next(rows) == (impression.part, impression.name, position, impression.user, name, clicked)
+            assert next(rows) == (impression.part, impression.impression_id, position, impression.user, name, clicked)
     assert next(rows, None) is None
 
 
-def test_the_columns_of_the_truth_have_their_types(newsroom: Newsroom) -> None:
+def test_types_of_the_truth_columns(newsroom: Newsroom) -> None:
     types = {field.name: str(field.type) for field in newsroom.truth.schema}
     assert types["position"] == types["place"] == "int32"
     assert types["opinion"] == "int8"
@@ -31,9 +31,9 @@ def test_the_columns_of_the_truth_have_their_types(newsroom: Newsroom) -> None:
     assert types["impression_id"] == types["user_id"] == types["news_id"] == "string"
 
 
-def test_no_story_is_shown_before_it_is_born_nor_read_before_the_log_if_born_in_it(newsroom: Newsroom) -> None:
+def test_stories_are_shown_and_read_only_after_publication(newsroom: Newsroom) -> None:
     settings = SimulationSettings()
-    born = tell_stories(np.random.default_rng(settings.seed), settings.stories, settings.days, None).born
+    born = make_stories(np.random.default_rng(settings.seed), settings.stories, settings.days, None).born
     start = datetime(2019, 11, 9)
     ages = []
     for impression in newsroom.impressions:
@@ -45,10 +45,10 @@ def test_no_story_is_shown_before_it_is_born_nor_read_before_the_log_if_born_in_
     assert np.median(ages) < 30
 
 
-def test_every_cause_fits_its_row(newsroom: Newsroom) -> None:
+def test_causes_agree_with_clicks_and_opinions(newsroom: Newsroom) -> None:
     cause, opinion = newsroom.column("cause"), newsroom.column("opinion")
     clicked, seen = newsroom.column("clicked"), newsroom.column("seen")
-    fits = {
+    expected = {
         "interest": clicked & (opinion == 1),
         "accident": clicked & (opinion <= 0),
         "clickbait": clicked & (opinion <= 0),
@@ -56,54 +56,56 @@ def test_every_cause_fits_its_row(newsroom: Newsroom) -> None:
         "disliked": ~clicked & (opinion == -1),
         "indifferent": ~clicked & (opinion == 0),
     }
-    assert set(cause.tolist()) == set(fits)
-    for name, rows in fits.items():
+    assert set(cause.tolist()) == set(expected)
+    for name, rows in expected.items():
         assert rows[cause == name].all(), name
     assert seen[clicked].all()
     assert 0.2 < np.mean(~seen[~clicked]) < 0.45
 
 
-def test_noise_is_in_both_feedbacks(newsroom: Newsroom) -> None:
+def test_clicks_and_skips_contain_noise(newsroom: Newsroom) -> None:
     cause, clicked = newsroom.column("cause"), newsroom.column("clicked")
-    unwanted = np.isin(cause[clicked], ["accident", "clickbait"])
-    assert 0.135 < unwanted.mean() < 0.175  # the setting is 0.15
-    assert 0.03 < (cause[clicked] == "clickbait").mean() < 0.06  # less than half of them: many pages hold no clickbait
+    noise = np.isin(cause[clicked], ["accident", "clickbait"])
+    assert 0.135 < noise.mean() < 0.175  # the setting is 0.15
+    assert 0.03 < (cause[clicked] == "clickbait").mean() < 0.06  # below half of the noise: many pages have none
     assert 0.08 < np.mean(cause[~clicked] == "missed") < 0.20
 
 
 @pytest.mark.parametrize(("accidents", "low", "high"), [(0.0, 0.0, 0.0), (0.05, 0.02, 0.09), (0.4, 0.33, 0.47)])
-def test_the_setting_moves_the_share_of_accidents(tmp_path: Path, accidents: float, low: float, high: float) -> None:
+def test_accidents_setting_changes_the_share_of_noise(
+    tmp_path: Path, accidents: float, low: float, high: float
+) -> None:
     simulate(tmp_path / "out", SimulationSettings(users=250, news=3_000, accidents=accidents))
     newsroom = read(tmp_path / "out")
     cause = newsroom.column("cause")[newsroom.column("clicked")]
     assert low <= np.isin(cause, ["accident", "clickbait"]).mean() <= high
 
 
-def test_a_user_thinks_the_same_of_a_story_whenever_they_meet(newsroom: Newsroom) -> None:
+def test_opinion_of_a_user_on_a_story_never_changes(newsroom: Newsroom) -> None:
     opinions: dict[tuple[str, str], set[int]] = defaultdict(set)
     times: dict[tuple[str, str], int] = defaultdict(int)
     rows = (newsroom.column(name).tolist() for name in ("user_id", "news_id", "opinion"))
     for user, news, opinion in zip(*rows, strict=True):
         opinions[user, news].add(opinion)
         times[user, news] += 1
-    assert sum(count > 1 for count in times.values()) > 1_000  # stories come back
-    assert all(len(found) == 1 for found in opinions.values())
+    assert sum(count > 1 for count in times.values()) > 1_000  # stories are shown again
+    assert all(len(values) == 1 for values in opinions.values())
 
 
-def test_nobody_is_shown_what_they_clicked_in_an_earlier_hour(newsroom: Newsroom) -> None:
+def test_clicked_stories_are_not_shown_again_in_later_hours(newsroom: Newsroom) -> None:
     clicked: dict[tuple[str, str], datetime] = {}
     for impression in newsroom.impressions:
         hour = impression.time.replace(minute=0, second=0)
-        for news, mark in zip(impression.news, impression.clicked, strict=True):
+        for news, was_clicked in zip(impression.news, impression.clicked, strict=True):
             assert clicked.get((impression.user, news), hour) == hour
-            if mark:
+            if was_clicked:
                 clicked[impression.user, news] = hour
 
 
-def test_users_dislike_subtopics_of_topics_they_like() -> None:
+def test_users_dislike_subtopics_within_favourite_topics() -> None:
     rng = np.random.default_rng(0)
-    topics = tell_stories(rng, 3_000, 7, None).topics
-    taste = gather_readers(rng, topics, 500, 7).taste
+    topics = make_stories(rng, 3_000, 7, None).topics
+    taste = make_readers(rng, topics, 500, 7).taste
     both = [
         any((row[topics.topic_of == topic] == 1).any() and (row[topics.topic_of == topic] == -1).any()
             for topic in range(len(topics.topics)))
@@ -115,11 +117,11 @@ def test_users_dislike_subtopics_of_topics_they_like() -> None:
     assert np.percentile(liked, 90) > 25
 
 
-def test_who_knows_the_truth_ranks_best_and_popularity_is_better_than_chance(newsroom: Newsroom) -> None:
+def test_oracle_beats_popularity_and_popularity_beats_chance(newsroom: Newsroom) -> None:
     shown: dict[str, int] = defaultdict(int)
     clicks: dict[str, int] = defaultdict(int)
     by_rate = []
-    for impression in newsroom.impressions:  # in the order of time
+    for impression in newsroom.impressions:  # sorted by time
         rate = np.array([(clicks[name] + 0.4) / (shown[name] + 10) for name in impression.news])
         if impression.part == "dev":
             by_rate.append(auc(rate, np.array(impression.clicked)))
@@ -134,14 +136,14 @@ def test_who_knows_the_truth_ranks_best_and_popularity_is_better_than_chance(new
     assert oracle > popularity + 0.1
 
 
-def test_appeal_is_a_share_of_the_clicks_of_a_page(newsroom: Newsroom) -> None:
+def test_appeal_sums_to_one_over_a_page(newsroom: Newsroom) -> None:
     appeal = newsroom.column("appeal")
     totals = [appeal[page].sum() for page in newsroom.pages("dev")]
     np.testing.assert_allclose(totals, 1.0, atol=1e-4)
     assert appeal.min() > 0
 
 
-def test_the_order_in_the_file_says_nothing_of_the_place_on_the_page(newsroom: Newsroom) -> None:
+def test_order_in_the_file_is_independent_of_the_place_on_the_page(newsroom: Newsroom) -> None:
     position, place, clicked = (newsroom.column(name) for name in ("position", "place", "clicked"))
     pages = [page for page in newsroom.pages("train") if page.stop - page.start >= 20]
     for page in pages[:50]:
@@ -149,4 +151,4 @@ def test_the_order_in_the_file_says_nothing_of_the_place_on_the_page(newsroom: N
     by_position = np.mean([auc(-position[page], clicked[page]) for page in pages])
     by_place = np.mean([auc(-place[page], clicked[page]) for page in pages])
     assert 0.48 < by_position < 0.52
-    assert by_place > 0.55  # eyes reach the top of the page more often
+    assert by_place > 0.55  # users look at the top of the page more often

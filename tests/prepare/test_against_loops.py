@@ -1,4 +1,4 @@
-"""A dataset folder holds what plain loops over the raw files compute."""
+"""Compare a dataset folder with plain loops over the raw files."""
 
 import json
 import math
@@ -24,7 +24,7 @@ SAMPLE = 300
 
 @dataclass(frozen=True)
 class Case:
-    """One raw folder, how it is read, and how it is prepared."""
+    """A raw folder, its reader and the settings to prepare it with."""
 
     name: str
     read: Callable[[Path], RawLog]
@@ -33,7 +33,7 @@ class Case:
     written: bool = False
 
     def folder(self, temporary: Path) -> Path:
-        """The raw folder: written now, or found beside the checkout."""
+        """The raw folder: written to `temporary`, or real data."""
         if self.written:
             return write_two_parts(temporary / "logs")
         if not (DATA / self.name).is_dir():
@@ -57,7 +57,7 @@ REAL = [
 
 @dataclass(frozen=True)
 class Pair:
-    """A prepared folder beside the raw log it was made from."""
+    """A dataset folder and the raw log it was prepared from."""
 
     case: Case
     log: RawLog
@@ -65,42 +65,42 @@ class Pair:
 
     @cached_property
     def users(self) -> list[str]:
-        """The users by row, in the order of their ids."""
+        """User ids by row."""
         return ["", *raw_logs.users(self.log)]
 
     @cached_property
     def news(self) -> list[str]:
-        """The news by row, in the order of their ids."""
+        """News ids by row."""
         return ["", *(news.id for news in self.log.news)]
 
     @cached_property
     def feedback(self) -> raw_logs.Feedback:
-        """What every user clicked and skipped in the profile window."""
+        """The feedback of every user in the profile window."""
         return raw_logs.feedback(raw_logs.profile_events(self.log, history=self.case.settings.history))
 
     @cached_property
     def graph(self) -> raw_logs.Graph:
-        """Which news are linked, and how strongly."""
+        """The graph of stories."""
         consecutive = self.case.settings.graph == "consecutive"
         return raw_logs.consecutive_graph(self.feedback) if consecutive else raw_logs.co_click_graph(self.feedback)
 
-    def some(self, rows: list[int]) -> list[int]:
-        """All rows of a written log, a sample of those of a real one."""
+    def sample(self, rows: list[int]) -> list[int]:
+        """All rows of a written log, a random sample of those of a real one."""
         if self.case.written or len(rows) <= SAMPLE:
             return rows
         return random.Random(11).sample(rows, SAMPLE)
 
-    def some_users(self) -> list[int]:
-        """Rows of users with a profile, and of users without."""
-        having = [row for row, user in enumerate(self.users) if user in self.feedback]
+    def sample_users(self) -> list[int]:
+        """Rows of users with and without a profile."""
+        with_profile = [row for row, user in enumerate(self.users) if user in self.feedback]
         without = [row for row, user in enumerate(self.users) if row and user not in self.feedback]
-        return self.some(having) + self.some(without)
+        return self.sample(with_profile) + self.sample(without)
 
-    def some_news(self) -> list[int]:
-        """Rows of news with graph neighbours, and of news without."""
-        having = [row for row, news in enumerate(self.news) if news in self.graph]
+    def sample_news(self) -> list[int]:
+        """Rows of stories with and without graph neighbours."""
+        with_neighbours = [row for row, news in enumerate(self.news) if news in self.graph]
         without = [row for row, news in enumerate(self.news) if row and news not in self.graph]
-        return self.some(having) + self.some(without)
+        return self.sample(with_neighbours) + self.sample(without)
 
 
 @pytest.fixture(
@@ -109,7 +109,7 @@ class Pair:
     ids=lambda case: case.name,
 )
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Pair:
-    """Each raw folder, read with loops and prepared, once."""
+    """Each raw folder, read with loops and prepared, once per module."""
     case: Case = request.param
     temporary = tmp_path_factory.mktemp(case.name)
     logs = case.folder(temporary)
@@ -117,13 +117,13 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return Pair(case, case.read(logs), dataset)
 
 
-def test_users_and_news_are_in_the_order_of_their_ids(pair: Pair) -> None:
+def test_users_and_stories_are_sorted_by_id(pair: Pair) -> None:
     assert list(pair.dataset.user_ids) == pair.users
     assert list(pair.dataset.news_ids) == pair.news
     assert list(pair.dataset.titles) == ["", *(news.title for news in pair.log.news)]
 
 
-def test_statistics(pair: Pair) -> None:
+def test_statistics_match(pair: Pair) -> None:
     settings = pair.case.settings
     expected = raw_logs.statistics(
         pair.log, history=settings.history, newest_clicked=settings.clicked, newest_skipped=settings.skipped
@@ -133,29 +133,29 @@ def test_statistics(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("split", SPLITS)
-def test_impressions_are_those_of_the_log_in_order(pair: Pair, split: SplitName) -> None:
+def test_impressions_match_the_log(pair: Pair, split: SplitName) -> None:
     expected = [
-        (each.id, each.user, each.time, each.candidates, each.clicked)
-        for each in getattr(raw_logs.split(pair.log), split)
+        (impression.id, impression.user, impression.time, impression.candidates, impression.clicked)
+        for impression in getattr(raw_logs.split(pair.log), split)
     ]
     assert list(stored_impressions(pair, split)) == expected
 
 
 @pytest.mark.parametrize("kind", ["clicked", "skipped"])
-def test_profiles_hold_the_newest_feedback_oldest_first(pair: Pair, kind: str) -> None:
+def test_profiles_contain_the_newest_feedback_oldest_first(pair: Pair, kind: str) -> None:
     array, newest = pair.dataset.arrays.array(f"users/{kind}"), getattr(pair.case.settings, kind)
-    for row in pair.some_users():
+    for row in pair.sample_users():
         events = raw_logs.sequence(pair.feedback.get(pair.users[row], {}), clicked=kind == "clicked")
         assert names(array[row].tolist(), pair.news) == padded([event.news for event in events[-newest:]], newest, "")
 
 
-def test_read_seconds_are_those_of_the_click_that_gave_the_moment(pair: Pair) -> None:
+def test_read_seconds_are_those_of_the_last_click(pair: Pair) -> None:
     name = "users/clicked_read_seconds"
     if pair.case.read is raw_logs.read_mind:
         assert name not in pair.dataset.arrays
         return
     array, newest = pair.dataset.arrays.array(name), pair.case.settings.clicked
-    for row in pair.some_users():
+    for row in pair.sample_users():
         events = raw_logs.sequence(pair.feedback.get(pair.users[row], {}), clicked=True)
         expected = padded([event.read_seconds for event in events[-newest:]], newest, None)
         assert [None if math.isnan(seconds) else seconds for seconds in array[row].tolist()] == expected
@@ -164,13 +164,13 @@ def test_read_seconds_are_those_of_the_click_that_gave_the_moment(pair: Pair) ->
 def test_neighbours_are_the_heaviest(pair: Pair) -> None:
     neighbours, weights = pair.dataset.neighbours, pair.dataset.arrays.array("news/neighbour_weight")
     count = pair.case.settings.neighbours
-    for row in pair.some_news():
+    for row in pair.sample_news():
         expected = padded(raw_logs.heaviest(pair.graph, pair.news[row], count), count, ("", 0))
         stored = zip(names(neighbours[row].tolist(), pair.news), weights[row].tolist(), strict=True)
         assert list(stored) == expected, pair.news[row]
 
 
-def test_neighbour_users_have_clicked_the_most_of_the_same_news(pair: Pair) -> None:
+def test_neighbour_users_share_the_most_clicked_stories(pair: Pair) -> None:
     count, name = pair.case.settings.user_neighbours, "users/neighbours"
     if not count:
         assert name not in pair.dataset.arrays
@@ -184,19 +184,18 @@ def test_neighbour_users_have_clicked_the_most_of_the_same_news(pair: Pair) -> N
 
 def test_trained_users_have_a_click_and_a_skip_in_one_impression(pair: Pair) -> None:
     expected = raw_logs.trained_users(pair.log)
-    assert [user for user, known in zip(pair.users, pair.dataset.trained_users, strict=True) if known] == sorted(
-        expected
-    )
-    everybody = {each.user for each in raw_logs.split(pair.log).train}
-    assert len(expected) < len(everybody) or not pair.case.written, "users without a sample"
+    trained = [user for user, is_trained in zip(pair.users, pair.dataset.trained_users, strict=True) if is_trained]
+    assert trained == sorted(expected)
+    train_users = {impression.user for impression in raw_logs.split(pair.log).train}
+    assert len(expected) < len(train_users) or not pair.case.written, "some users must have no sample"
 
 
-def test_vocabulary_is_in_the_order_of_frequency(pair: Pair) -> None:
+def test_vocabulary_is_sorted_by_frequency(pair: Pair) -> None:
     expected = raw_logs.vocabulary(pair.log.news, abstracts=pair.case.settings.abstracts)
     assert list(pair.dataset.arrays.strings("words/word"))[2:] == expected
 
 
-def test_words_of_abstracts_are_their_first(pair: Pair) -> None:
+def test_abstract_words_are_the_first_of_each_abstract(pair: Pair) -> None:
     count, name = pair.case.settings.abstracts, "news/abstract_words"
     if not count:
         assert name not in pair.dataset.arrays
@@ -204,67 +203,69 @@ def test_words_of_abstracts_are_their_first(pair: Pair) -> None:
     array, words = pair.dataset.arrays.array(name), pair.dataset.vocabulary.words
     expected = [padded(raw_logs.abstract_words(news, count), count, "") for news in pair.log.news]
     assert [names(rows, words) for rows in array.tolist()] == [[""] * count, *expected]
-    alone = len(words) - 2 - len(raw_logs.vocabulary(pair.log.news))
-    assert pair.dataset.statistics["words_of_abstracts_alone"] == alone > 0
+    only_in_abstracts = len(words) - 2 - len(raw_logs.vocabulary(pair.log.news))
+    assert pair.dataset.statistics["words_of_abstracts_alone"] == only_in_abstracts > 0
 
 
-def test_entities_of_titles_are_their_first_that_training_showed(pair: Pair) -> None:
+def test_entities_are_the_first_known_ones_of_each_title(pair: Pair) -> None:
     count, name = pair.case.settings.entities, "news/entities"
     if not count:
         assert name not in pair.dataset.arrays
         return
     array, ids = pair.dataset.arrays.array(name), list(pair.dataset.arrays.strings("entities/id"))
-    known = raw_logs.title_entities(pair.log)
+    known = raw_logs.title_entities(pair.log)  # only entities shown before the end of training
     assert ids == ["", *sorted({entity for entities in known.values() for entity in entities})]
     assert pair.dataset.statistics["entities"] == len(ids) - 1
     expected = [padded(known[news.id][:count], count, "") for news in pair.log.news]
     assert [names(rows, ids) for rows in array.tolist()] == [[""] * count, *expected]
     assert any('"Q40"' in news.entities for news in pair.log.news)
-    assert "Q40" not in ids  # named by a title that came after training
+    assert "Q40" not in ids  # only in titles shown after training
 
 
-def test_words_of_news_are_the_first_of_category_and_title(pair: Pair) -> None:
+def test_story_words_are_the_first_of_category_and_title(pair: Pair) -> None:
     words, count = list(pair.dataset.arrays.strings("words/word")), pair.case.settings.words
-    for row in pair.some(list(range(1, len(pair.news)))):
+    for row in pair.sample(list(range(1, len(pair.news)))):
         rows = pair.dataset.news_words[row].tolist()
         expected = raw_logs.all_words(pair.log.news[row - 1])[:count]
         assert names(rows[: len(expected)], words) == expected
         assert rows[len(expected) :] == [0] * (count - len(expected))
 
 
-def test_times_shown_and_clicked(pair: Pair) -> None:
+def test_times_shown_and_clicked_match(pair: Pair) -> None:
     expected = raw_logs.times_shown_and_clicked(pair.log)
     shown, clicked = pair.dataset.arrays.array("news/times_shown"), pair.dataset.arrays.array("news/times_clicked")
-    for row in pair.some_news():
+    for row in pair.sample_news():
         assert (shown[row], clicked[row]) == expected[pair.news[row]], pair.news[row]
 
 
-def test_the_written_log_has_the_hard_cases(tmp_path: Path) -> None:
+def test_written_log_contains_the_hard_cases(tmp_path: Path) -> None:
     log = raw_logs.read_mind(write_two_parts(tmp_path))
     windows, events = raw_logs.split(log), raw_logs.profile_events(log, history=False)
     clicks = [(event.user, event.news) for event in events if event.clicked]
     skips = [(event.user, event.news) for event in events if not event.clicked]
-    before = [(event.user, event.news) for event in raw_logs.history_events(log)]
+    history = [(event.user, event.news) for event in raw_logs.history_events(log)]
     feedback = raw_logs.feedback(events).values()
     evaluated = windows.validation + windows.test
-    instants = [(each.user, each.time) for each in windows.profile]
-    in_part_one = {each.user for each in windows.profile + windows.train}
+    page_views = [(impression.user, impression.time) for impression in windows.profile]
+    first_part_users = {impression.user for impression in windows.profile + windows.train}
 
     assert repeats(clicks), "clicked again"
     assert repeats(skips), "skipped again"
-    assert repeats(before), "twice in one history"
+    assert repeats(history), "twice in one history"
     assert set(clicks) & set(skips), "clicked and skipped"
-    assert set(clicks) & set(before), "clicked in the history and in the window"
-    assert repeats(instants), "two page views of one user at one time"
-    assert any(repeats(each.candidates) for each in windows.profile), "a news twice on one page"
-    assert {each.user for each in evaluated} - in_part_one, "users of the second part alone"
-    assert max(len(raw_logs.sequence(of_user, clicked=True)) for of_user in feedback) > 30
-    assert max(len(raw_logs.sequence(of_user, clicked=False)) for of_user in feedback) > 60
-    assert len(windows.validation) < len(evaluated) // 10, "one instant lies across the border"
+    assert set(clicks) & set(history), "clicked in the history and in the window"
+    assert repeats(page_views), "two page views of one user at the same time"
+    assert any(repeats(impression.candidates) for impression in windows.profile), "a story twice on one page"
+    assert {impression.user for impression in evaluated} - first_part_users, "users of the second part only"
+    assert max(len(raw_logs.sequence(user_feedback, clicked=True)) for user_feedback in feedback) > 30
+    assert max(len(raw_logs.sequence(user_feedback, clicked=False)) for user_feedback in feedback) > 60
+    assert len(windows.validation) < len(evaluated) // 10, (
+        "impressions of equal time at the border between validation and test"
+    )
 
 
 def stored_impressions(pair: Pair, split: SplitName) -> Iterator[tuple[str, str, datetime, list[str], list[bool]]]:
-    """The impressions of a split, rows turned back into ids."""
+    """The impressions of a split, with ids in place of rows."""
     stored = pair.dataset.impressions(split)
     ids, users, offsets = list(stored.ids), names(stored.users.tolist(), pair.users), stored.offsets.tolist()
     times = stored.times.astype("datetime64[us]").tolist()
@@ -275,24 +276,24 @@ def stored_impressions(pair: Pair, split: SplitName) -> Iterator[tuple[str, str,
 
 
 def names(rows: list[int], texts: list[str]) -> list[str]:
-    """Rows as the texts they stand for."""
+    """The texts of the rows."""
     return [texts[row] for row in rows]
 
 
 def padded(values: list[Any], length: int, padding: Any) -> list[Any]:
-    """The values, then padding."""
+    """The values, padded to `length`."""
     return values + [padding] * (length - len(values))
 
 
 def repeats(values: list[Any]) -> bool:
-    """Whether a value is there twice."""
+    """Whether a value occurs twice."""
     return len(set(values)) < len(values)
 
 
 def rounded(value: Any) -> Any:
-    """Numbers as a manifest writes them."""
+    """Numbers rounded as in the manifest."""
     if isinstance(value, dict):
-        return {name: rounded(each) for name, each in value.items()}
+        return {name: rounded(item) for name, item in value.items()}
     return round(value, 4) if isinstance(value, float) else value
 
 
@@ -304,13 +305,13 @@ CATEGORIES = ["news", "Sports", "Food And Drink", " padded ", ""]
 
 
 def write_two_parts(folder: Path) -> Path:
-    """A small MIND folder with train/ and dev/, drawn at random with a fixed seed."""
+    """Write a small random MIND folder with train/ and dev/; the seed is fixed."""
     draw = random.Random(2)
     news = [f"{draw.choice('Nné')}{number}" for number in range(1, 161)]
     lines = {id: _news_line(draw, id) for id in news}
     regulars, newcomers = [f"U{number}" for number in range(1, 25)], [f"V{number}" for number in range(1, 9)]
     parts = {
-        # the eleventh is a day without a single impression; the last day of the part trains
+        # no impressions on the 11th; the last day of the part is the training day
         "train": (news[:140], regulars, [9, 10, 12, 13, 14, 15], 480),
         "dev": (news[20:], regulars + newcomers, [16], 120),
     }
@@ -326,14 +327,14 @@ def write_two_parts(folder: Path) -> Path:
 
 def _news_line(draw: random.Random, id: str) -> str:
     title = " ".join(draw.choices(WORDS, k=draw.choice([0, 3, 6, 9, 18])))
-    more = random.Random(id)
-    abstract = " ".join(more.choices([*WORDS, "Sunny", "harbour", "tariff"], k=more.choice([0, 2, 4, 12])))
+    per_story = random.Random(id)
+    abstract = " ".join(per_story.choices([*WORDS, "Sunny", "harbour", "tariff"], k=per_story.choice([0, 2, 4, 12])))
     labels = draw.choice(CATEGORIES), draw.choice(CATEGORIES)
-    return "\t".join([id, *labels, title, abstract, "", _entities(more, late=int(id[1:]) > 140), "[]"])
+    return "\t".join([id, *labels, title, abstract, "", _entities(per_story, late=int(id[1:]) > 140), "[]"])
 
 
 def _entities(draw: random.Random, *, late: bool) -> str:
-    """Up to four entities as MIND writes them, one of them perhaps twice; of late news some that no other has."""
+    """Up to four entities in MIND's format, possibly repeated; late stories have entities of their own."""
     chosen = [f"Q{draw.randrange(40, 44) if late else draw.randrange(12)}" for _ in range(draw.choice([0, 1, 2, 4]))]
     empty = draw.choice(["", "[]", " "])
     rows = [{"Label": 'a " b', "WikidataId": entity} for entity in chosen]
@@ -341,10 +342,10 @@ def _entities(draw: random.Random, *, late: bool) -> str:
 
 
 def _impression_line(draw: random.Random, id: int, users: list[str], days: list[int], news: list[str]) -> str:
-    user = users[0] if draw.random() < 0.4 else draw.choice(users)  # the first one reads a lot
+    user = users[0] if draw.random() < 0.4 else draw.choice(users)  # the first user reads a lot
     time = datetime(2019, 11, draw.choice(days)) + timedelta(hours=draw.randrange(24), seconds=draw.choice([0, 358]))
     candidates = draw.choices(news, k=draw.randint(1, 14))
-    shown = " ".join(f"{each}-{int(draw.random() < 0.12)}" for each in candidates)
+    shown = " ".join(f"{news_id}-{int(draw.random() < 0.12)}" for news_id in candidates)
     history = " ".join(draw.choices(news, k=draw.choice([0, 2, 5, 40])))
     clock = (
         f"{time.month}/{time.day}/{time.year} {time.hour % 12 or 12}:{time:%M:%S} {'PM' if time.hour > 11 else 'AM'}"

@@ -1,4 +1,4 @@
-"""Entities of titles: from MIND's JSON, with vectors from its files, and nothing that came after training."""
+"""Entities of titles: parsed from MIND's JSON, with vectors from files; kept if shown in training or with a vector."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 
 from drpn.dataset.folder import Dataset
 from drpn.errors import LogError, SettingsError
-from drpn.prepare.entities import entities_of
+from drpn.prepare.entities import parse_entities
 from drpn.prepare.settings import DataSettings
 from drpn.recipes.prepare import prepare
 from writing import MindLine, write_mind
@@ -21,7 +21,7 @@ def as_json(*ids: str) -> str:
 
 
 def write_logs(folder: Path, **entities: str) -> Path:
-    """Three days; N4 is shown on the last one alone."""
+    """Write three days of logs; N4 is shown on the last day only."""
     lines = [
         MindLine("1", "U1", "11/9/2019 8:00:00 AM", "N1-1 N2-0"),
         MindLine("2", "U2", "11/10/2019 8:00:00 AM", "N3-1 N2-0"),
@@ -38,48 +38,48 @@ def logs(tmp_path: Path) -> Path:
     return write_logs(tmp_path / "logs", N1=as_json("Q2", "Q10", "Q2", "Q3"), N3=as_json("Q3"), N4=late)
 
 
-def entities(dataset: Dataset) -> list[list[str]]:
+def stored_entities(dataset: Dataset) -> list[list[str]]:
     ids = dataset.arrays.strings("entities/id")
     return [[ids[row] for row in rows if row] for rows in dataset.arrays.array("news/entities").tolist()]
 
 
-def test_the_ids_of_a_title_each_once() -> None:
-    assert entities_of("N1", as_json("Q2", "Q1", "Q2")) == ["Q2", "Q1"]
-    for nothing in (None, "", "  ", "[]"):
-        assert entities_of("N1", nothing) == []
+def test_entities_are_parsed_without_repetition() -> None:
+    assert parse_entities("N1", as_json("Q2", "Q1", "Q2")) == ["Q2", "Q1"]
+    for empty in (None, "", "  ", "[]"):
+        assert parse_entities("N1", empty) == []
 
 
 @pytest.mark.parametrize(
     "text", ['[{"WikidataId": "Q1"', "Q1", "3", '["Q1"]', '[{"Label": "a"}]', '[{"WikidataId": 7}]', '{"a": 1}', "[[]]"]
 )
-def test_broken_json_names_the_news(text: str) -> None:
+def test_broken_json_is_reported_with_the_story(text: str) -> None:
     with pytest.raises(LogError) as raised:
-        entities_of("N7", text)
+        parse_entities("N7", text)
     assert str(raised.value) == (
-        f"news N7 has title_entities {text!r}, which are no JSON list of entities with a WikidataId each; "
-        "put them right, or leave data.entities at 0"
+        f"news N7 has title_entities {text!r}, which is not a JSON list of entities with a WikidataId each; "
+        "correct it, or leave data.entities at 0"
     )
 
 
-def test_entities_that_training_never_showed_have_no_row(logs: Path, tmp_path: Path) -> None:
+def test_entities_first_shown_after_training_have_no_row(logs: Path, tmp_path: Path) -> None:
     dataset = prepare(logs, tmp_path / "data", TWO)
     assert list(dataset.arrays.strings("entities/id")) == ["", "Q10", "Q2", "Q3"]
-    assert entities(dataset) == [[], ["Q2", "Q10"], [], ["Q3"], ["Q2"]]
+    assert stored_entities(dataset) == [[], ["Q2", "Q10"], [], ["Q3"], ["Q2"]]
     assert "entities/vector" not in dataset.arrays
 
 
-def test_those_that_a_file_knows_have_one(logs: Path, tmp_path: Path) -> None:
+def test_entities_with_a_vector_in_a_file_have_a_row(logs: Path, tmp_path: Path) -> None:
     (tmp_path / "own.vec").write_text("Q9\t1\t2\t\nQ77\t5\t6\t\nQ3\t-0.5\t4\t\n")
     dataset = prepare(logs, tmp_path / "data", TWO, entities=tmp_path / "own.vec")
     assert list(dataset.arrays.strings("entities/id")) == ["", "Q10", "Q2", "Q3", "Q9"]
-    assert entities(dataset)[4] == ["Q9", "Q2"]
+    assert stored_entities(dataset)[4] == ["Q9", "Q2"]
     vectors = dataset.arrays.array("entities/vector")
     assert vectors.dtype == np.float32
     assert vectors.tolist() == [[0, 0], [0, 0], [0, 0], [-0.5, 4], [1, 2]]
     assert dataset.manifest["sources"][-1]["name"].endswith("/own.vec")
 
 
-def test_files_beside_the_news_are_found_in_both_parts(tmp_path: Path) -> None:
+def test_vector_files_next_to_the_news_are_read_in_both_parts(tmp_path: Path) -> None:
     for part, days in {"train": (9, 10), "dev": (11,)}.items():
         lines = [MindLine(str(day), "U1", f"11/{day}/2019 {hour}:00:00 AM", "N1-1 N2-0")
                  for day in days for hour in (8,)]  # fmt: skip
@@ -109,7 +109,7 @@ def test_files_beside_the_news_are_found_in_both_parts(tmp_path: Path) -> None:
         ("Q7\tx\t2\nQ3\t1\tzwei\n", "own.vec:2: 'Q3' is not followed by 2 numbers"),
     ],
 )
-def test_bad_files(logs: Path, tmp_path: Path, content: str | None, message: str) -> None:
+def test_bad_vector_files_are_refused(logs: Path, tmp_path: Path, content: str | None, message: str) -> None:
     if content is not None:
         (tmp_path / "own.vec").write_text(content)
     with pytest.raises(LogError) as raised:
@@ -117,40 +117,40 @@ def test_bad_files(logs: Path, tmp_path: Path, content: str | None, message: str
     assert str(raised.value) == f"{tmp_path}/{message}"
 
 
-def test_a_log_that_names_no_entity(tmp_path: Path) -> None:
+def test_log_without_entities_is_refused(tmp_path: Path) -> None:
     logs = write_logs(tmp_path / "logs", N2="", N3=" ")
     with pytest.raises(LogError) as raised:
         prepare(logs, tmp_path / "data", TWO)
-    assert str(raised.value) == "data.entities is 2, but no title of these logs names an entity; leave it at 0"
+    assert str(raised.value) == "data.entities is 2, but no title in these logs has an entity; leave it at 0"
 
 
-def test_a_log_without_abstracts(logs: Path, tmp_path: Path) -> None:
+def test_log_without_abstracts_is_refused(logs: Path, tmp_path: Path) -> None:
     with pytest.raises(LogError) as raised:
         prepare(logs, tmp_path / "data", DataSettings(abstracts=9))
-    assert str(raised.value) == "data.abstracts is 9, but no news of these logs has an abstract; leave it at 0"
+    assert str(raised.value) == "data.abstracts is 9, but no story in these logs has an abstract; leave it at 0"
 
 
-def test_a_file_for_entities_that_nobody_asked_for(logs: Path, tmp_path: Path) -> None:
+def test_entity_file_without_the_setting_is_refused(logs: Path, tmp_path: Path) -> None:
     with pytest.raises(SettingsError) as raised:
         prepare(logs, tmp_path / "data", entities=Path("own.vec"))
     assert str(raised.value) == (
-        "own.vec was named for entities, but data.entities is 0; say how many of each title to keep, for example "
-        "--set data.entities=5"
+        "own.vec has entity vectors, but data.entities is 0; set how many entities of each title to keep, "
+        "for example --set data.entities=5"
     )
 
 
 @pytest.mark.parametrize("name", ["abstracts", "entities", "user_neighbours", "vector_size"])
-def test_settings_below_zero_are_refused(name: str) -> None:
+def test_negative_settings_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match=f"^{name} is -1; it takes 0 or more$"):
         DataSettings(**{name: -1})
 
 
-def test_the_command_takes_a_file(drpn, logs: Path, tmp_path: Path) -> None:
+def test_entities_option_of_the_command(drpn, logs: Path, tmp_path: Path) -> None:
     (tmp_path / "own.vec").write_text("Q9 1 2\n")
     done = drpn("prepare", logs, "--out", "data", "--entities", "own.vec", "--set", "data.entities=2")
     assert done.returncode == 0, done.stderr
-    assert entities(Dataset.open(tmp_path / "data"))[4] == ["Q9", "Q2"]
+    assert stored_entities(Dataset.open(tmp_path / "data"))[4] == ["Q9", "Q2"]
     refused = drpn("prepare", logs, "--out", "other", "--entities", "own.vec")
     assert refused.returncode == 2
-    assert refused.stderr.splitlines()[-1].startswith("drpn: own.vec was named for entities, but data.entities is 0; ")
+    assert refused.stderr.splitlines()[-1].startswith("drpn: own.vec has entity vectors, but data.entities is 0; ")
     assert not (tmp_path / "other").exists()

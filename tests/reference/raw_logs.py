@@ -1,4 +1,4 @@
-"""Raw logs read into plain lists, and everything a dataset folder says about them computed with loops."""
+"""Read raw logs into plain lists and compute the contents of a dataset folder with loops."""
 
 import re
 from collections import Counter, defaultdict
@@ -15,7 +15,7 @@ TOKEN = re.compile(r"\w+|[.,!?;|]")
 
 
 class News(NamedTuple):
-    """One news of the catalogue."""
+    """One story."""
 
     id: str
     category: str
@@ -26,7 +26,7 @@ class News(NamedTuple):
 
 
 class Impression(NamedTuple):
-    """One page view; the first three fields are its place in the order of events."""
+    """One page view; the first three fields sort impressions."""
 
     part: int
     time: datetime
@@ -39,7 +39,7 @@ class Impression(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """The place of one event in the order of all events."""
+    """Sort key of an event."""
 
     part: int
     time: datetime
@@ -48,7 +48,7 @@ class Moment(NamedTuple):
 
 
 class Event(NamedTuple):
-    """One news shown once to one user, or clicked before the log began."""
+    """One story shown once to one user, or clicked before the log."""
 
     moment: Moment
     user: str
@@ -58,7 +58,7 @@ class Event(NamedTuple):
 
 
 class RawLog(NamedTuple):
-    """News in the order of their ids, impressions in the order of events."""
+    """Stories sorted by id, and impressions sorted by part, time and id."""
 
     news: list[News]
     impressions: list[Impression]
@@ -75,13 +75,13 @@ class Split(NamedTuple):
 
 
 Feedback = dict[str, dict[str, Event]]
-"""user → news → the event that gave the moment"""
+"""user → news → the event that decided the feedback"""
 Graph = dict[str, dict[str, int]]
 """news → neighbour → weight"""
 
 
 def read_mind(folder: Path) -> RawLog:
-    """A MIND folder with train/ and dev/, or one such part alone."""
+    """Read a MIND folder with train/ and dev/, or a single part."""
     parts = [folder / "train", folder / "dev"] if (folder / "train").is_dir() else [folder]
     news, impressions = {}, []
     for number, part in enumerate(parts):
@@ -113,7 +113,7 @@ def _lines(file: Path) -> list[str]:
 
 
 def read_ebnerd(folder: Path) -> RawLog:
-    """An EB-NeRD folder with train/ and perhaps validation/; shown news that are not in the articles are left out."""
+    """Read an EB-NeRD folder with train/ and optionally validation/; candidates without an article are left out."""
     parts = [folder / name for name in ("train", "validation") if (folder / name).is_dir()]
     news = {}
     for row in parquet.read_table(folder / "articles.parquet").to_pylist():
@@ -146,12 +146,12 @@ def _ebnerd_impression(part: int, row: dict[str, Any], known: dict[str, News]) -
 
 
 def users(log: RawLog) -> list[str]:
-    """Everybody who has an impression, in the order of their ids."""
+    """The users with an impression, sorted by id."""
     return sorted({impression.user for impression in log.impressions})
 
 
 def split(log: RawLog) -> Split:
-    """The log cut into profile window, training, validation and test."""
+    """Split the log into profile window, training, validation and test."""
     first = log.impressions[0].time.date()
     if log.parts == 2:
         training = [impression for impression in log.impressions if impression.part == 0]
@@ -162,17 +162,17 @@ def split(log: RawLog) -> Split:
         train_day = first + timedelta(days=5 if days > 6 else days - 2)
         training = [impression for impression in log.impressions if impression.time.date() <= train_day]
         evaluation = [impression for impression in log.impressions if impression.time.date() > train_day]
-    border = evaluation[max(1, len(evaluation) // 10)].time
+    first_test_time = evaluation[max(1, len(evaluation) // 10)].time
     return Split(
         profile=[impression for impression in training if impression.time.date() < train_day],
         train=[impression for impression in training if impression.time.date() == train_day],
-        validation=[impression for impression in evaluation if impression.time < border],
-        test=[impression for impression in evaluation if impression.time >= border],
+        validation=[impression for impression in evaluation if impression.time < first_test_time],
+        test=[impression for impression in evaluation if impression.time >= first_test_time],
     )
 
 
 def shown_events(impressions: Iterable[Impression]) -> list[Event]:
-    """Every news shown, one event for each time it was."""
+    """One event per shown candidate."""
     events = []
     for part, time, id, user, candidates, labels, _, read_seconds in impressions:
         for position, (news, clicked) in enumerate(zip(candidates, labels, strict=True)):
@@ -182,7 +182,7 @@ def shown_events(impressions: Iterable[Impression]) -> list[Event]:
 
 
 def history_events(log: RawLog) -> list[Event]:
-    """The clicks that each user's earliest impression says came before the log."""
+    """The clicks before the log, from the history of each user's earliest impression."""
     earliest: dict[str, Impression] = {}
     for impression in log.impressions:
         earliest.setdefault(impression.user, impression)
@@ -194,97 +194,104 @@ def history_events(log: RawLog) -> list[Event]:
 
 
 def profile_events(log: RawLog, *, history: bool) -> list[Event]:
-    """Every event that profiles are made of."""
+    """The events that profiles are computed from."""
     return (history_events(log) if history else []) + shown_events(split(log).profile)
 
 
 def feedback(events: Iterable[Event]) -> Feedback:
-    """One value for each user and news: clicked beats skipped, then the last event of that value."""
-    found: Feedback = defaultdict(dict)
+    """One event per user and story: a click rather than a skip, then the latest."""
+    result: Feedback = defaultdict(dict)
     for event in events:
-        known = found[event.user].get(event.news)
-        if known is None or (event.clicked, event.moment) > (known.clicked, known.moment):
-            found[event.user][event.news] = event
-    return dict(found)
+        current = result[event.user].get(event.news)
+        if current is None or (event.clicked, event.moment) > (current.clicked, current.moment):
+            result[event.user][event.news] = event
+    return dict(result)
 
 
-def sequence(of_user: dict[str, Event], *, clicked: bool) -> list[Event]:
-    """What a user clicked or skipped, oldest first."""
-    return sorted((event for event in of_user.values() if event.clicked == clicked), key=lambda event: event.moment)
+def sequence(user_feedback: dict[str, Event], *, clicked: bool) -> list[Event]:
+    """The clicked or skipped events of a user, oldest first."""
+    return sorted(
+        (event for event in user_feedback.values() if event.clicked == clicked), key=lambda event: event.moment
+    )
 
 
-def co_click_graph(found: Feedback) -> Graph:
-    """The weight of two news is the number of users who clicked both."""
+def co_click_graph(feedback: Feedback) -> Graph:
+    """The weight of two stories is the number of users who clicked both."""
     graph: Graph = defaultdict(Counter)
-    for of_user in found.values():
-        for one, other in permutations([event.news for event in sequence(of_user, clicked=True)], 2):
-            graph[one][other] += 1
+    for user_feedback in feedback.values():
+        for first, second in permutations([event.news for event in sequence(user_feedback, clicked=True)], 2):
+            graph[first][second] += 1
     return graph
 
 
-def consecutive_graph(found: Feedback) -> Graph:
-    """The weight of two news is the number of users who clicked one directly after the other."""
+def consecutive_graph(feedback: Feedback) -> Graph:
+    """The weight of two stories is the number of users who clicked one directly after the other."""
     graph: Graph = defaultdict(Counter)
-    for of_user in found.values():
-        for earlier, later in pairwise(sequence(of_user, clicked=True)):
+    for user_feedback in feedback.values():
+        for earlier, later in pairwise(sequence(user_feedback, clicked=True)):
             graph[earlier.news][later.news] += 1
             graph[later.news][earlier.news] += 1
     return graph
 
 
-def heaviest(graph: Graph, one: str, count: int) -> list[tuple[str, int]]:
-    """The heaviest neighbours of a news or user, ties in the order of their ids."""
-    return sorted(graph.get(one, {}).items(), key=lambda item: (-item[1], item[0]))[:count]
+def heaviest(graph: Graph, node: str, count: int) -> list[tuple[str, int]]:
+    """The heaviest neighbours of a story or user; ties are sorted by id."""
+    return sorted(graph.get(node, {}).items(), key=lambda item: (-item[1], item[0]))[:count]
 
 
-def user_graph(found: Feedback) -> Graph:
-    """The weight of two users is the number of news that both clicked."""
-    clicked = {user: {event.news for event in sequence(of_user, clicked=True)} for user, of_user in found.items()}
+def user_graph(feedback: Feedback) -> Graph:
+    """The weight of two users is the number of stories that both clicked."""
+    clicked = {
+        user: {event.news for event in sequence(user_feedback, clicked=True)}
+        for user, user_feedback in feedback.items()
+    }
     graph: Graph = defaultdict(Counter)
-    for one, other in permutations(clicked, 2):
-        if clicked[one] & clicked[other]:
-            graph[one][other] = len(clicked[one] & clicked[other])
+    for first, second in permutations(clicked, 2):
+        if clicked[first] & clicked[second]:
+            graph[first][second] = len(clicked[first] & clicked[second])
     return graph
 
 
 def trained_users(log: RawLog) -> set[str]:
-    """Whoever has, on the day that trains, an impression with a click and a skip."""
+    """The users with a training impression that has a click and a skip."""
     return {impression.user for impression in split(log).train if len(set(impression.clicked)) == 2}
 
 
 def title_words(news: News) -> list[str]:
-    """The words and marks of the title alone."""
+    """The words and marks of the title."""
     return TOKEN.findall(news.title.lower())
 
 
 def all_words(news: News) -> list[str]:
-    """Category and subcategory as one word each, where there are any, then those of the title."""
+    """Category and subcategory as one word each, if present, then the words of the title."""
     labels = [news.category.strip().lower(), news.subcategory.strip().lower()]
     return [label for label in labels if label] + title_words(news)
 
 
 def abstract_words(news: News, count: int) -> list[str]:
-    """The first words and marks of the abstract."""
+    """The first `count` words and marks of the abstract."""
     return TOKEN.findall(news.abstract.lower())[:count]
 
 
 def vocabulary(catalogue: Iterable[News], *, abstracts: int = 0) -> list[str]:
-    """All words of titles, then those of abstracts alone; most frequent first, ties in alphabetical order."""
+    """The words of titles, then the words that occur only in abstracts; most frequent first, ties alphabetical."""
     counts = Counter(word for news in catalogue for word in all_words(news))
-    more = Counter(word for news in catalogue for word in abstract_words(news, abstracts) if word not in counts)
-    return [word for part in (counts, more) for word in sorted(part, key=lambda word: (-part[word], word))]
+    others = Counter(word for news in catalogue for word in abstract_words(news, abstracts) if word not in counts)
+    return [word for part in (counts, others) for word in sorted(part, key=lambda word: (-part[word], word))]
 
 
 def title_entities(log: RawLog) -> dict[str, list[str]]:
-    """Of each news the entities of its title that a news shown up to the end of training has, each once."""
+    """The entities of each title, without repetition; only entities of stories shown before the end of training."""
     shown = times_shown_and_clicked(log)
-    named = {news.id: re.findall(r'"WikidataId": "(\w+)"', news.entities) for news in log.news}
-    known = {entity for id, entities in named.items() if shown[id][0] for entity in entities}
-    return {id: list(dict.fromkeys(each for each in entities if each in known)) for id, entities in named.items()}
+    parsed = {news.id: re.findall(r'"WikidataId": "(\w+)"', news.entities) for news in log.news}
+    known = {entity for id, entities in parsed.items() if shown[id][0] for entity in entities}
+    return {
+        id: list(dict.fromkeys(entity for entity in entities if entity in known)) for id, entities in parsed.items()
+    }
 
 
 def times_shown_and_clicked(log: RawLog) -> dict[str, tuple[int, int]]:
-    """How often each news was shown and clicked in the profile window and in training."""
+    """How often each story was shown and clicked in the profile window and in training."""
     windows = split(log)
     events = shown_events(windows.profile + windows.train)
     shown = Counter(event.news for event in events)
@@ -293,7 +300,7 @@ def times_shown_and_clicked(log: RawLog) -> dict[str, tuple[int, int]]:
 
 
 def statistics(log: RawLog, *, history: bool, newest_clicked: int, newest_skipped: int) -> dict[str, Any]:
-    """The paper's Table 1, and more, under the names of the manifest."""
+    """The paper's Table 1 and more, with the keys of the manifest."""
     windows = split(log)
     return {
         "users": len(users(log)),
@@ -321,30 +328,30 @@ def _sample_statistics(windows: Split) -> dict[str, Any]:
 
 
 def _profile_statistics(events: list[Event], newest_clicked: int, newest_skipped: int) -> dict[str, Any]:
-    found = feedback(events)
-    clicked = [len(sequence(of_user, clicked=True)) for of_user in found.values()]
-    skipped = [len(sequence(of_user, clicked=False)) for of_user in found.values()]
+    profiles = feedback(events)
+    clicked = [len(sequence(user_feedback, clicked=True)) for user_feedback in profiles.values()]
+    skipped = [len(sequence(user_feedback, clicked=False)) for user_feedback in profiles.values()]
     return {
-        "profile_users": len(found),
+        "profile_users": len(profiles),
         "mean_clicked": mean(clicked),
         "mean_skipped": mean(skipped),
-        "mean_clicked_with_repeats": sum(event.clicked for event in events) / len(found),
-        "mean_skipped_with_repeats": sum(not event.clicked for event in events) / len(found),
+        "mean_clicked_with_repeats": sum(event.clicked for event in events) / len(profiles),
+        "mean_skipped_with_repeats": sum(not event.clicked for event in events) / len(profiles),
         "mean_clicked_kept": mean(min(count, newest_clicked) for count in clicked),
         "mean_skipped_kept": mean(min(count, newest_skipped) for count in skipped),
     }
 
 
-def _user_statistics(windows: Split, found: Feedback) -> dict[str, Any]:
+def _user_statistics(windows: Split, profiles: Feedback) -> dict[str, Any]:
     train, validation, test = (
         {impression.user for impression in impressions}
         for impressions in (windows.train, windows.validation, windows.test)
     )
     return {
         "users_without_profile": {
-            "train": mean(user not in found for user in train),
-            "validation": mean(user not in found for user in validation),
-            "test": mean(user not in found for user in test),
+            "train": mean(user not in profiles for user in train),
+            "validation": mean(user not in profiles for user in validation),
+            "test": mean(user not in profiles for user in test),
         },
         "users_not_in_training": {
             "validation": mean(user not in train for user in validation),
@@ -354,6 +361,6 @@ def _user_statistics(windows: Split, found: Feedback) -> dict[str, Any]:
 
 
 def mean(values: Iterable[float]) -> float:
-    """The plain mean."""
-    listed = list(values)
-    return sum(listed) / len(listed)
+    """The arithmetic mean."""
+    items = list(values)
+    return sum(items) / len(items)

@@ -1,1 +1,1 @@
-"""Tables become numbers: feedback, profiles, graph, split, words; written as a dataset folder."""
+"""Read dataset folders; needs numpy only."""

@@ -1,4 +1,4 @@
-"""Named arrays in a folder: written with their checksums, read as memory maps, refused when a byte has changed."""
+"""Named arrays in a folder: written with checksums, read as memory maps, verified on request."""
 
 import hashlib
 import itertools
@@ -17,14 +17,14 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Strings:
-    """Texts by row, as one array of bytes and where each begins."""
+    """Texts by row, stored as one array of UTF-8 bytes and the offset of each text."""
 
     offsets: NDArray[np.int64]
     data: NDArray[np.uint8]
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> "Strings":
-        """The texts as arrays."""
+        """Encode the texts."""
         encoded = [text.encode("utf-8") for text in texts]
         offsets = np.zeros(len(encoded) + 1, dtype=np.int64)
         np.cumsum([len(text) for text in encoded], out=offsets[1:])
@@ -39,35 +39,35 @@ class Strings:
         return self.data[self.offsets[row] : self.offsets[row + 1]].tobytes().decode("utf-8")
 
     def __iter__(self) -> Iterator[str]:
-        data, ends = self.data.tobytes(), self.offsets.tolist()
-        return (data[start:end].decode("utf-8") for start, end in itertools.pairwise(ends))
+        data, offsets = self.data.tobytes(), self.offsets.tolist()
+        return (data[start:end].decode("utf-8") for start, end in itertools.pairwise(offsets))
 
 
 @dataclass(frozen=True)
 class ArrayWriter:
-    """Writes arrays into a folder that is being made."""
+    """Writes arrays to a new folder."""
 
     folder: Path
     names: list[str] = field(default_factory=list)
 
     def array(self, name: str, values: Array) -> None:
-        """A whole array at once."""
+        """Write a complete array."""
         np.save(self._file(name), np.ascontiguousarray(values), allow_pickle=False)
 
     def empty(self, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
-        """An array of zeros on disk, to be filled piece by piece."""
-        if 0 in shape:  # an empty file cannot be mapped
+        """Create an array of zeros on disk, to be filled in parts."""
+        if 0 in shape:  # an array without elements cannot be memory-mapped
             self.array(name, np.zeros(shape, dtype))
             return np.zeros(shape, dtype)
         return np.lib.format.open_memmap(self._file(name), mode="w+", dtype=np.dtype(dtype), shape=shape)
 
     def strings(self, name: str, texts: Strings) -> None:
-        """Texts by row."""
+        """Write texts by row."""
         self.array(f"{name}.offsets", texts.offsets)
         self.array(f"{name}.utf8", texts.data)
 
     def checksums(self) -> dict[str, str]:
-        """sha256 of every file written."""
+        """sha256 of every written file."""
         return {name: sha256(self.folder / name) for name in sorted(self.names)}
 
     def _file(self, name: str) -> Path:
@@ -88,20 +88,20 @@ class ArrayReader:
         return f"{name}.npy" in self.checksums or f"{name}.offsets.npy" in self.checksums
 
     def array(self, name: str) -> Array:
-        """The array of that name."""
+        """The array `name`."""
         if f"{name}.npy" not in self.checksums:
             raise FolderError(f"{self.folder} has no array '{name}'; prepare the logs again")
         file = self.folder / f"{name}.npy"
-        empty = file.stat().st_size <= 128  # a header and no data cannot be mapped
+        empty = file.stat().st_size <= 128  # a header without data, which cannot be memory-mapped
         values: Array = np.load(file, mmap_mode=None if empty else "r", allow_pickle=False)
         return values
 
     def strings(self, name: str) -> Strings:
-        """The texts of that name."""
+        """The texts `name`."""
         return Strings(self.array(f"{name}.offsets"), self.array(f"{name}.utf8"))
 
     def verify(self) -> None:
-        """Every file is there and has the bytes it was written with."""
+        """Check that every file exists and has its checksum."""
         for name, checksum in self.checksums.items():
             file = self.folder / name
             if not file.is_file():
@@ -111,6 +111,6 @@ class ArrayReader:
 
 
 def sha256(file: Path) -> str:
-    """The checksum of a file."""
+    """The sha256 of a file."""
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

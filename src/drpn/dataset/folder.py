@@ -1,16 +1,17 @@
-"""The dataset folder: `manifest.json` beside plain `.npy` arrays. Row 0 is padding everywhere.
+"""The dataset folder: `manifest.json` and plain `.npy` arrays. Row 0 is padding everywhere.
 
 news/          id title category subcategory words neighbours neighbour_weight times_shown times_clicked
-               and, where the log has them, abstract title_entities abstract_entities published vector
-               and, where they were asked for, abstract_words entities
-words/         word seen, and with a vector file: vector has_vector
-entities/      where they were asked for: id, and with a vector file: vector
+               if the log has them: abstract title_entities abstract_entities published vector
+               if the settings ask for them: abstract_words entities
+words/         word seen, and with word vectors: vector has_vector
+entities/      if the settings ask for them: id, and with a vector file: vector
 categories/    name                subcategories/ name
-users/         id clicked skipped (oldest first, then padding), and what the log knows of the clicks kept
-               and, where they were asked for, neighbours
+users/         id clicked skipped (oldest first, then padding)
+               if the log has them: clicked_read_seconds clicked_scroll clicked_opinion skipped_opinion
+               if the settings ask for them: neighbours
 train/ validation/ test/
                id user time offsets candidates clicked, and the optional columns of the log
-names/         the texts behind optional columns that are stored as numbers, such as device
+names/         the texts of optional columns that are stored as numbers, such as device
 """
 
 from collections.abc import Mapping
@@ -35,30 +36,30 @@ SPLITS: tuple[SplitName, ...] = ("train", "validation", "test")
 
 @dataclass(frozen=True)
 class Impressions:
-    """The impressions of one split, in the order of time."""
+    """The impressions of one split, sorted by time."""
 
     ids: Strings
     users: NDArray[np.int32]
     times: NDArray[np.datetime64]
     offsets: NDArray[np.int64]
-    """Where each impression's candidates begin, and where the last one's end."""
+    """Start of each impression's candidates, and the end of the last."""
     candidates: NDArray[np.int32]
     clicked: NDArray[np.bool_]
     extras: Mapping[str, Array]
-    """Optional columns of the log: one value for each impression, or for each candidate."""
+    """Optional columns of the log: one value per impression or per candidate."""
 
     @cached_property
     def skipped(self) -> NDArray[np.bool_]:
-        """Which candidates were shown and not clicked; what never came into view is not skipped."""
+        """Which candidates were seen and not clicked; without a `seen` column all candidates count as seen."""
         seen = self.extras.get("seen")
         unclicked = ~np.asarray(self.clicked)
         return unclicked if seen is None else unclicked & (np.asarray(seen) != 0)
 
     @property
     def samples(self) -> NDArray[np.bool_]:
-        """Which impressions have both a click and a skip: something to learn from."""
-        ends = (np.concatenate([[0], np.cumsum(side)])[self.offsets] for side in (self.clicked, self.skipped))
-        clicks, skips = (np.diff(end) for end in ends)
+        """Which impressions have both a click and a skip, and so can be used for training."""
+        totals = (np.concatenate([[0], np.cumsum(label)])[self.offsets] for label in (self.clicked, self.skipped))
+        clicks, skips = (np.diff(total) for total in totals)
         return (clicks > 0) & (skips > 0)
 
     def __len__(self) -> int:
@@ -67,7 +68,7 @@ class Impressions:
 
 @dataclass(frozen=True)
 class Dataset:
-    """A dataset folder, opened."""
+    """An open dataset folder."""
 
     path: Path
     manifest: dict[str, Any]
@@ -75,7 +76,7 @@ class Dataset:
 
     @classmethod
     def open(cls, path: Path, *, verify: bool = True) -> "Dataset":
-        """The dataset at `path`; `verify` compares every file with its checksum."""
+        """Open the dataset at `path`; `verify` compares every file with its checksum."""
         manifest = _read_manifest(path)
         reader = ArrayReader(path, manifest["files"])
         if verify:
@@ -90,22 +91,22 @@ class Dataset:
 
     @cached_property
     def news_ids(self) -> Strings:
-        """The id of each news; row 0 is padding."""
+        """The id of each story; row 0 is padding."""
         return self.arrays.strings("news/id")
 
     @cached_property
     def titles(self) -> Strings:
-        """The title of each news."""
+        """The title of each story."""
         return self.arrays.strings("news/title")
 
     @cached_property
     def news_words(self) -> NDArray[np.int32]:
-        """(news, words): the words of each news as rows of the vocabulary."""
+        """(news, words): the words of each story as rows of the vocabulary."""
         return self.arrays.array("news/words")
 
     @cached_property
     def neighbours(self) -> NDArray[np.int32]:
-        """(news, neighbours): the heaviest graph neighbours of each news."""
+        """(news, neighbours): the heaviest graph neighbours of each story."""
         return self.arrays.array("news/neighbours")
 
     @cached_property
@@ -115,38 +116,38 @@ class Dataset:
 
     @cached_property
     def clicked(self) -> NDArray[np.int32]:
-        """(users, l_p): the news each user clicked, oldest first, then padding."""
+        """(users, l_p): the stories each user clicked, oldest first, then padding."""
         return self.arrays.array("users/clicked")
 
     @cached_property
     def skipped(self) -> NDArray[np.int32]:
-        """(users, l_n): the news each user skipped, oldest first, then padding."""
+        """(users, l_n): the stories each user skipped, oldest first, then padding."""
         return self.arrays.array("users/skipped")
 
     @cached_property
     def trained_users(self) -> NDArray[np.bool_]:
-        """(users): whether a training sample has them; where nothing tells, everybody counts as trained."""
+        """(users): whether the user has a training sample; all users if the folder has no training impressions."""
         if "users/trained" in self.arrays:
             return self.arrays.array("users/trained")
-        known = np.zeros(len(self.user_ids), dtype=np.bool_)
+        trained = np.zeros(len(self.user_ids), dtype=np.bool_)
         if "train/user" in self.arrays:
             train = self.impressions("train")
-            known[np.asarray(train.users)[train.samples]] = True
+            trained[np.asarray(train.users)[train.samples]] = True
         else:
-            known[1:] = True
-        return known
+            trained[1:] = True
+        return trained
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
-        """The words and their rows."""
+        """The vocabulary."""
         return Vocabulary(list(self.arrays.strings("words/word")))
 
     def category(self, news: int) -> str:
-        """The category of a news, empty where it has none."""
+        """The category of a story, empty if it has none."""
         return self._categories[int(self._category_rows[news])]
 
     def subcategory(self, news: int) -> str:
-        """The subcategory of a news, empty where it has none."""
+        """The subcategory of a story, empty if it has none."""
         return self._subcategories[int(self._subcategory_rows[news])]
 
     @cached_property
@@ -167,14 +168,14 @@ class Dataset:
 
     @property
     def bytes_to_train(self) -> int:
-        """What news, profiles and the training impressions take in memory."""
+        """Bytes of the arrays that training reads: stories, profiles and training impressions."""
         train = self.impressions("train")
         arrays = (self.news_words, self.neighbours, self.clicked, self.skipped, train.candidates, train.clicked)
         return sum(int(array.nbytes) for array in arrays)
 
     def impressions(self, split: SplitName) -> Impressions:
         """The impressions of one split."""
-        own = {"user", "time", "offsets", "candidates", "clicked", "id.offsets", "id.utf8"}
+        required = {"user", "time", "offsets", "candidates", "clicked", "id.offsets", "id.utf8"}
         prefix = f"{split}/"
         stored = [name.removesuffix(".npy") for name in self.arrays.checksums if name.startswith(prefix)]
         return Impressions(
@@ -187,7 +188,7 @@ class Dataset:
             extras={
                 name.removeprefix(prefix): self.arrays.array(name)
                 for name in stored
-                if name.removeprefix(prefix) not in own
+                if name.removeprefix(prefix) not in required
             },
         )
 

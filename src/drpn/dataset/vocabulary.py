@@ -1,4 +1,4 @@
-"""Titles as words, and words as numbers. Row 0 of the vocabulary is padding, row 1 stands for every unknown word."""
+"""Split titles into words, and words into vocabulary rows. Row 0 is padding, row 1 is the unknown word."""
 
 import re
 from collections import Counter
@@ -14,28 +14,28 @@ _TOKEN = re.compile(r"\w+|[.,!?;|]")
 
 
 def tokens(title: str) -> list[str]:
-    """The words of a title, lower-cased, and the marks . , ! ? ; |"""
+    """The lower-cased words of a title and the marks . , ! ? ; |"""
     return _TOKEN.findall(title.lower())
 
 
 def title_words(title: str, labels: Iterable[str | None] = ()) -> list[str]:
-    """The words of a news: its labels (category, subcategory), each as one word, then those of its title."""
+    """The words of a story: its labels (category, subcategory) as one word each, then the words of its title."""
     return [label.strip().lower() for label in labels if label and label.strip()] + tokens(title)
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Words and their rows, most frequent first; frozen once made."""
+    """Words and their rows, most frequent first."""
 
     words: Sequence[str]
-    """By row; the first two are the names of padding and of the unknown word."""
+    """Words by row; the first two stand for padding and the unknown word."""
 
     @classmethod
     def of(cls, titles: Iterable[Sequence[str]], others: Iterable[Sequence[str]] = ()) -> "Vocabulary":
-        """Every word of the titles, then those that other texts alone have; words of equal count by the alphabet."""
+        """The words of the titles, then the words that occur only in `others`; ties in alphabetical order."""
         counts = Counter(word for title in titles for word in title)
-        more = Counter(word for text in others for word in text if word not in counts)
-        return cls(["", "<unknown>", *_most_frequent_first(counts), *_most_frequent_first(more)])
+        other_counts = Counter(word for text in others for word in text if word not in counts)
+        return cls(["", "<unknown>", *_most_frequent_first(counts), *_most_frequent_first(other_counts)])
 
     @cached_property
     def rows(self) -> dict[str, int]:
@@ -50,14 +50,14 @@ class Vocabulary:
         return encoded
 
     def encode_all(self, texts: Sequence[Sequence[str]], length: int) -> NDArray[np.int32]:
-        """(texts + 1, length): the same of many texts, behind a row of padding."""
+        """(texts + 1, length): the encoded texts, after a row of padding."""
         encoded = np.zeros((len(texts) + 1, length), dtype=np.int32)
         for row, words in enumerate(texts, start=1):
             encoded[row] = self.encode(words, length)
         return encoded
 
     def __len__(self) -> int:
-        """Rows, padding and the unknown word included."""
+        """Number of rows, including padding and the unknown word."""
         return len(self.words)
 
 

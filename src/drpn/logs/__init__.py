@@ -1,1 +1,1 @@
-"""Logs as they are on disk become two tables, `news` and `impressions`, in one schema."""
+"""Read log files into two tables with one schema, `news` and `impressions`."""

@@ -1,11 +1,9 @@
-"""EB-NeRD: `articles.parquet`, `train/` and, if there, `validation/`, with `behaviors.parquet` and `history.parquet`.
+"""EB-NeRD: `articles.parquet`, `train/` and optionally `validation/`, with `behaviors.parquet` and `history.parquet`.
 
-Kruse et al., "EB-NeRD: A Large-Scale Dataset for News Recommendation", RecSys Challenge 2024. Only the columns that
-say who saw and clicked what, and when, are required; read time, scroll, device, age, gender and session are kept
-where they are.
+Kruse et al., "EB-NeRD: A Large-Scale Dataset for News Recommendation", RecSys Challenge 2024. Only the columns
+for users, times, candidates and clicks are required; read time, scroll, device, age, gender and session are optional.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,8 +13,8 @@ import ibis.expr.types as ir
 
 from drpn.errors import LogError
 from drpn.logs.engines.engine import Engine
-from drpn.logs.places import records, relative, require_columns, require_files
-from drpn.logs.tables import Logs, blaming, number_impressions, one_row_per_news
+from drpn.logs.fault_lines import explain_engine_errors, records, relative, require_columns, require_files
+from drpn.logs.tables import Logs, deduplicate_news, number_impressions
 
 LAYOUT = "EB-NeRD logs are articles.parquet and train/ (and validation/) with behaviors.parquet and history.parquet"
 BEHAVIORS = ("impression_id", "user_id", "impression_time", "article_ids_inview", "article_ids_clicked")
@@ -29,44 +27,46 @@ def looks_like(folder: Path) -> bool:
 
 
 def read(folder: Path, engine: Engine, *, history: bool = False) -> Logs:
-    """The tables of an EB-NeRD folder; `history` asks for the clicks from before the log too."""
+    """The tables of an EB-NeRD folder; `history` includes the clicks before the log."""
     parts = [folder / "train"] + ([folder / "validation"] if (folder / "validation").exists() else [])
     names = ("behaviors.parquet", "history.parquet") if history else ("behaviors.parquet",)
     files = [folder / "articles.parquet"] + [part / name for part in parts for name in names]
     require_files(*files, root=folder, layout=LAYOUT)
-    places = EbnerdPlaces(folder, tuple(parts))
-    with blaming(places):
-        news = one_row_per_news(engine, _news(engine, folder), places)
-        tables = [_behaviors(engine, part, folder).mutate(part=_number(index)) for index, part in enumerate(parts)]
+    finder = EbnerdFaultFinder(folder, tuple(parts))
+    with explain_engine_errors(finder):
+        news = deduplicate_news(engine, _read_news(engine, folder), finder)
+        tables = [
+            _read_behaviors(engine, part, folder).mutate(part=_part_number(index)) for index, part in enumerate(parts)
+        ]
         common = [name for name in tables[0].columns if all(name in table.columns for table in tables)]
-        impressions = number_impressions(engine, ibis.union(*[table.select(*common) for table in tables]), places)
-        _check(engine, impressions, places)
-    clicks = ("read_seconds", "scroll")
+        impressions = number_impressions(engine, ibis.union(*[table.select(*common) for table in tables]), finder)
+        _check_impressions(engine, impressions, finder)
+    reading = [name for name in ("read_seconds", "scroll") if name in common]
     return Logs(
         news=news,
-        impressions=impressions.drop("inview", "clicked", *[name for name in clicks if name in common]),
-        shown=_shown(impressions, [name for name in clicks if name in common]),
-        history=_history(engine, parts, folder) if history else None,
+        impressions=impressions.drop("inview", "clicked", *reading),
+        shown=_shown(impressions, reading),
+        history=_read_history(engine, parts, folder) if history else None,
         parts=len(parts),
         sources=tuple(files),
-        places=places,
+        fault_finder=finder,
     )
 
 
-def _number(part: int) -> ir.IntegerScalar:
+def _part_number(part: int) -> ir.IntegerScalar:
     return ibis.literal(part, type="int8")
 
 
-def _news(engine: Engine, root: Path) -> ir.Table:
+def _read_news(engine: Engine, root: Path) -> ir.Table:
     file = root / "articles.parquet"
-    table = engine.parquet(file)
+    table = engine.read_parquet(file)
     require_columns(table.columns, ("article_id", "title"), file, root)
     columns = {"news_id": table.article_id.cast("string"), "title": table.title}
     category = next((name for name in ("category_str", "category") if name in table.columns), None)
     if category is not None:
         columns["category"] = table[category].cast("string")
     if "subcategory" in table.columns:
-        columns["subcategory"] = table.subcategory[0].cast("string")  # a list, the narrowest first
+        columns["subcategory"] = table.subcategory[0].cast("string")  # a list, the most specific one first
     if "subtitle" in table.columns:
         columns["abstract"] = table.subtitle
     if "published_time" in table.columns:
@@ -74,9 +74,9 @@ def _news(engine: Engine, root: Path) -> ir.Table:
     return table.select(**columns)
 
 
-def _behaviors(engine: Engine, part: Path, root: Path) -> ir.Table:
+def _read_behaviors(engine: Engine, part: Path, root: Path) -> ir.Table:
     file = part / "behaviors.parquet"
-    table = engine.parquet(file)
+    table = engine.read_parquet(file)
     require_columns(table.columns, BEHAVIORS, file, root)
     columns = {
         "impression_id": table.impression_id.cast("string"),
@@ -87,39 +87,41 @@ def _behaviors(engine: Engine, part: Path, root: Path) -> ir.Table:
     }
     texts = {"session": "session_id", "device": "device_type", "gender": "gender"}
     numbers = {"age": "age", "read_seconds": "next_read_time", "scroll": "next_scroll_percentage"}
-    columns |= {ours: table[theirs].cast("string") for ours, theirs in texts.items() if theirs in table.columns}
-    columns |= {ours: table[theirs].cast("float32") for ours, theirs in numbers.items() if theirs in table.columns}
+    columns |= {name: table[column].cast("string") for name, column in texts.items() if column in table.columns}
+    columns |= {name: table[column].cast("float32") for name, column in numbers.items() if column in table.columns}
     if "article_id" in table.columns:
         columns["surface"] = ibis.ifelse(table.article_id.isnull(), "front page", "article page")
     return table.select(**columns)
 
 
-def _check(engine: Engine, impressions: ir.Table, places: "EbnerdPlaces") -> None:
-    needed = [impressions[name].isnull() for name in ("impression_id", "user_id", "time", "inview", "clicked")]
-    wrong = needed[0] | needed[1] | needed[2] | needed[3] | needed[4] | (impressions.inview.length() == 0)
-    found = engine.one(impressions.aggregate(rows=impressions.count(), wrong=wrong.sum().coalesce(0)))
-    if found["rows"] == 0 or found["wrong"]:
-        raise LogError(places.first_fault() or f"no impressions in {places.root}")
+def _check_impressions(engine: Engine, impressions: ir.Table, finder: "EbnerdFaultFinder") -> None:
+    empty = [impressions[name].isnull() for name in ("impression_id", "user_id", "time", "inview", "clicked")]
+    bad = empty[0] | empty[1] | empty[2] | empty[3] | empty[4] | (impressions.inview.length() == 0)
+    counts = engine.single_row(impressions.aggregate(rows=impressions.count(), bad=bad.sum().coalesce(0)))
+    if counts["rows"] == 0 or counts["bad"]:
+        raise LogError(finder.first_fault() or f"no impressions in {finder.root}")
 
 
-def _shown(impressions: ir.Table, of_clicks: list[str]) -> ir.Table:
-    # what was read after the impression is known for one click alone
+def _shown(impressions: ir.Table, reading: list[str]) -> ir.Table:
+    """One row per candidate; the `reading` columns (read time, scroll) go to the clicked one."""
+    # the log has one read time per impression, so with several clicks it is unknown which story it belongs to
     single = impressions.clicked.length() == 1
-    known = {name: ibis.ifelse(single, impressions[name], ibis.null("float32")) for name in of_clicks}
-    rows = impressions.select("impression", "clicked", news_id=impressions.inview, **known)
+    values = {name: ibis.ifelse(single, impressions[name], ibis.null("float32")) for name in reading}
+    rows = impressions.select("impression", "clicked", news_id=impressions.inview, **values)
     rows = rows.unnest("news_id", offset="order")
     rows = rows.mutate(clicked=rows.clicked.contains(rows.news_id), order=rows.order.cast("int32"))
-    return rows.mutate(**{name: ibis.ifelse(rows.clicked, rows[name], ibis.null("float32")) for name in of_clicks})
+    return rows.mutate(**{name: ibis.ifelse(rows.clicked, rows[name], ibis.null("float32")) for name in reading})
 
 
-def _history(engine: Engine, parts: list[Path], root: Path) -> ir.Table:
+def _read_history(engine: Engine, parts: list[Path], root: Path) -> ir.Table:
+    """The clicks before the log, from the first part that has the user."""
     tables = []
     for index, part in enumerate(parts):
         file = part / "history.parquet"
-        table = engine.parquet(file)
+        table = engine.read_parquet(file)
         require_columns(table.columns, HISTORY, file, root)
         tables.append(
-            table.select(part=_number(index), user_id=table.user_id.cast("string"), news_id="article_id_fixed")
+            table.select(part=_part_number(index), user_id=table.user_id.cast("string"), news_id="article_id_fixed")
         )
     rows = ibis.union(*tables)
     first = rows.group_by("user_id").aggregate(part=rows.part.min())
@@ -128,14 +130,14 @@ def _history(engine: Engine, parts: list[Path], root: Path) -> ir.Table:
 
 
 @dataclass(frozen=True)
-class EbnerdPlaces:
-    """The rows of an EB-NeRD folder, for error messages."""
+class EbnerdFaultFinder:
+    """Finds bad rows in an EB-NeRD folder."""
 
     root: Path
     parts: tuple[Path, ...]
 
     def first_fault(self) -> str | None:
-        """The first row that breaks the format."""
+        """The error message for the first bad row; None if every row is valid."""
         try:
             self._check_articles()
             for part in self.parts:
@@ -144,44 +146,44 @@ class EbnerdPlaces:
             return str(fault)
         return None
 
-    def where_shown(self, news_id: str) -> str:
-        """The first row that shows the news."""
+    def first_shown(self, news_id: str) -> str:
+        """The location of the first row that shows the story."""
         for part in self.parts:
-            for place, record in records(part / "behaviors.parquet", self.root):
+            for location, record in records(part / "behaviors.parquet", self.root):
                 if news_id in map(str, record["article_ids_inview"]):
-                    return place
+                    return location
         return relative(self.parts[0] / "history.parquet", self.root)
 
     def _check_articles(self) -> None:
         titles: dict[Any, tuple[str, str]] = {}
         rows = 0
-        for place, record in records(self.root / "articles.parquet", self.root):
+        for location, record in records(self.root / "articles.parquet", self.root):
             rows += 1
             news_id, title = record["article_id"], record["title"]
             if news_id is None:
-                raise LogError(f"{place}: article_id is empty")
-            before, first = titles.setdefault(news_id, (title, place))
-            if before != title:
+                raise LogError(f"{location}: article_id is empty")
+            first_title, first_location = titles.setdefault(news_id, (title, location))
+            if first_title != title:
                 raise LogError(
-                    f"{place}: news {news_id} is {title!r} here but {before!r} in {first}; keep one of the two"
+                    f"{location}: news {news_id} is {title!r} here but {first_title!r} in {first_location}; "
+                    "keep one of the two"
                 )
         if rows == 0:
             raise LogError("articles.parquet has no rows")
 
     def _check_behaviors(self, part: Path) -> None:
         seen: dict[Any, tuple[str, str]] = {}
-        for place, record in self._rows(part):
+        for location, record in records(part / "behaviors.parquet", self.root):
             for name in BEHAVIORS:
                 if record[name] is None:
-                    raise LogError(f"{place}: {name} is empty")
+                    raise LogError(f"{location}: {name} is empty")
             impression_id = record["impression_id"]
             if not record["article_ids_inview"]:
-                raise LogError(f"{place}: impression {impression_id} shows no news; leave the row out")
-            before, first = seen.setdefault(impression_id, (str(record), place))
-            if before != str(record):
-                raise LogError(f"{place}: impression {impression_id} was already in {first}, with other content")
+                raise LogError(f"{location}: impression {impression_id} has no candidates; leave the row out")
+            content, first_location = seen.setdefault(impression_id, (str(record), location))
+            if content != str(record):
+                raise LogError(
+                    f"{location}: impression {impression_id} was already in {first_location}, with different content"
+                )
         if not seen:
             raise LogError(f"{relative(part / 'behaviors.parquet', self.root)} has no rows")
-
-    def _rows(self, part: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-        return records(part / "behaviors.parquet", self.root)

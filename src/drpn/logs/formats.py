@@ -1,4 +1,4 @@
-"""Which reader fits which folder."""
+"""Choose the reader for a folder of logs."""
 
 from pathlib import Path
 from types import ModuleType
@@ -14,7 +14,7 @@ _READERS: dict[str, ModuleType] = {"mind": mind, "ebnerd": ebnerd, "events": eve
 
 
 def read(folder: Path, engine: Engine, *, format: Format = "auto", history: bool = False) -> Logs:
-    """The tables of a folder of logs, in the named format or the one its files look like."""
+    """The tables of a folder of logs, in the given format or the detected one."""
     if not folder.exists():
         raise LogError(f"{folder} is missing; name a folder of logs")
     if not folder.is_dir():
@@ -26,9 +26,9 @@ def read(folder: Path, engine: Engine, *, format: Format = "auto", history: bool
 
 def detect(folder: Path) -> str:
     """The name of the format of a folder."""
-    found = [name for name, reader in _READERS.items() if reader.looks_like(folder)]
-    if len(found) != 1:
+    matches = [name for name, reader in _READERS.items() if reader.looks_like(folder)]
+    if len(matches) != 1:
         layouts = "; ".join(reader.LAYOUT for reader in _READERS.values())
-        seen = f"looks like {' and '.join(found)}" if found else "holds no logs that are known"
-        raise LogError(f"{folder} {seen}; pass --format. {layouts}")
-    return found[0]
+        problem = f"looks like {' and '.join(matches)}" if matches else "holds no logs in a known format"
+        raise LogError(f"{folder} {problem}; pass --format. {layouts}")
+    return matches[0]

@@ -1,1 +1,1 @@
-"""Logs become a dataset folder: splits, profiles, graph, words. Needs Ibis."""
+"""Prepare logs: write splits, profiles, graph and words as a dataset folder. Needs Ibis."""

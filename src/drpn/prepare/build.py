@@ -1,4 +1,4 @@
-"""The tables of a log become a dataset folder."""
+"""Build a dataset folder from the tables of a log."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -14,12 +14,13 @@ from drpn.dataset.arrays import ArrayReader, ArrayWriter, sha256
 from drpn.dataset.folder import FORMAT, MANIFEST, SPLITS, Dataset
 from drpn.errors import SettingsError
 from drpn.logs.engines.engine import Engine
-from drpn.logs.tables import Logs, blaming
+from drpn.logs.fault_lines import explain_engine_errors
+from drpn.logs.tables import Logs
 from drpn.prepare.entities import ENTITY_FILE
-from drpn.prepare.graph import groups_of_readers, neighbour_users, neighbours
+from drpn.prepare.graph import group_readers, neighbour_users, neighbours
 from drpn.prepare.impressions import DTYPES, MISSING, SplitWriter, code_texts, stored
 from drpn.prepare.news import write_news
-from drpn.prepare.rows import history_rows, impressions_of, news_rows, shown_rows, user_rows
+from drpn.prepare.rows import history_rows, known_impressions, news_rows, shown_rows, user_rows
 from drpn.prepare.settings import DataSettings
 from drpn.prepare.split import Split, split
 from drpn.prepare.statistics import feedback_counts, statistics
@@ -36,10 +37,10 @@ from drpn.state.profile_expressions import (
 from drpn.versioned import write_versioned
 
 _USERS_AT_ONCE = 50_000
-"""Users whose neighbours are counted at once, which bounds the memory for it."""
+"""Users whose neighbours are counted in one query, to bound memory."""
 
-_OF_PROFILES = {"clicked": ("read_seconds", "scroll", "opinion"), "skipped": ("opinion",)}
-"""Optional columns that are kept for the news of profiles too."""
+_PROFILE_COLUMNS = {"clicked": ("read_seconds", "scroll", "opinion"), "skipped": ("opinion",)}
+"""Optional columns that are also stored for the stories of profiles."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,35 +54,35 @@ class Builder:
     progress: Progress
 
     def build(self, *, vectors: Path | None, entities: Sequence[Path], skip_unknown: bool) -> dict[str, Any]:
-        """Write every array; gives the statistics."""
-        with blaming(self.logs.places):
-            with self.progress.stage("what was shown"):
+        """Write all arrays; return the statistics."""
+        with explain_engine_errors(self.logs.fault_finder):
+            with self.progress.stage("matching shown stories"):
                 news = news_rows(self.engine, self.logs)
                 shown = shown_rows(self.engine, self.logs, news, skip_unknown=skip_unknown, progress=self.progress)
-            with self.progress.stage("to whom, and when"):
-                known = impressions_of(self.engine, self.logs, shown)
-                cut = split(self.engine, known, parts=self.logs.parts, settings=self.settings)
+            with self.progress.stage("splitting impressions"):
+                known = known_impressions(self.engine, self.logs, shown)
+                windows = split(self.engine, known, parts=self.logs.parts, settings=self.settings)
                 users = user_rows(self.engine, known)
                 self.writer.strings("users/id", strings(self._column(users.order_by("user"), "user_id"), padding=True))
                 impressions = self._impressions(known, users)
-            with self.progress.stage("feedback"):
+            with self.progress.stage("computing feedback"):
                 history = history_rows(self.engine, self.logs, news, users, skip_unknown=skip_unknown)
-                feedback = self._feedback(shown, impressions, history, cut)
+                feedback = self._feedback(shown, impressions, history, windows)
                 counts = feedback_counts(self.engine, feedback)
             news_count, user_count = self._count(news), self._count(users)
-            with self.progress.stage("profiles"):
+            with self.progress.stage("writing profiles"):
                 for name, keep in (("clicked", self.settings.clicked), ("skipped", self.settings.skipped)):
                     self._write_profiles(feedback, shown, name, keep, users=user_count)
-            with self.progress.stage("graph"):
+            with self.progress.stage("writing graph"):
                 self._write_graph(feedback, news_count)
                 if self.settings.user_neighbours:
                     self._write_user_graph(feedback, user_count)
-            with self.progress.stage("impressions"):
+            with self.progress.stage("writing impressions"):
                 splits = SplitWriter(self.engine, impressions, shown, self.logs.extras(), self.writer)
                 for name in SPLITS:
-                    splits.write(name, getattr(cut, name))
-            with self.progress.stage("words"):
-                times_shown = self._write_counts(shown, cut, news_count)
+                    splits.write(name, getattr(windows, name))
+            with self.progress.stage("writing stories and words"):
+                times_shown = self._write_counts(shown, windows, news_count)
                 words = write_news(
                     self.engine,
                     news,
@@ -95,31 +96,34 @@ class Builder:
         return self._statistics(user_count, news_count, words, counts)
 
     def _impressions(self, known: ir.Table, users: ir.Table) -> ir.Table:
+        """The impressions with user rows in place of ids and codes in place of texts."""
         impressions = known.join(users, "user_id").drop("user_id", "part")
-        return self.engine.keep("heads", code_texts(self.engine, impressions, self.logs.extras(), self.writer))
+        coded = code_texts(self.engine, impressions, self.logs.extras(), self.writer)
+        return self.engine.materialize("coded_impressions", coded)
 
-    def _feedback(self, shown: ir.Table, impressions: ir.Table, history: ir.Table | None, cut: Split) -> ir.Table:
-        window = shown.filter((shown.impression >= cut.profile.start) & (shown.impression < cut.profile.stop))
-        events = impression_events(window, impressions.select("impression", "user"))
+    def _feedback(self, shown: ir.Table, impressions: ir.Table, history: ir.Table | None, windows: Split) -> ir.Table:
+        in_window = (shown.impression >= windows.profile.start) & (shown.impression < windows.profile.stop)
+        events = impression_events(shown.filter(in_window), impressions.select("impression", "user"))
         if history is not None:
             events = events.union(history_events(history))
-        return self.engine.keep("feedback", feedback_matrix(events))
+        return self.engine.materialize("feedback", feedback_matrix(events))
 
     def _write_profiles(self, feedback: ir.Table, shown: ir.Table, name: str, keep: int, *, users: int) -> None:
-        kept = profile_sequences(feedback, clicked=name == "clicked", keep=keep)
-        extras = [column for column in SHOWN if column.name in _OF_PROFILES[name] and column.name in shown.columns]
+        profiles = profile_sequences(feedback, clicked=name == "clicked", keep=keep)
+        extras = [column for column in SHOWN if column.name in _PROFILE_COLUMNS[name] and column.name in shown.columns]
         if extras:
-            known = shown.select(*[column.name for column in extras], moment=event_moment(shown))
-            kept = kept.left_join(known, "moment")
+            values = shown.select(*[column.name for column in extras], moment=event_moment(shown))
+            profiles = profiles.left_join(values, "moment")
         rows = self.writer.empty(f"users/{name}", (users + 1, keep), np.int32)
-        arrays = {column: self._nothing_known(f"users/{name}_{column.name}", rows.shape, column) for column in extras}
-        for batch in self.engine.rows(kept):
+        arrays = {column: self._missing(f"users/{name}_{column.name}", rows.shape, column) for column in extras}
+        for batch in self.engine.stream(profiles):
             at = batch["user"].to_numpy(), batch["slot"].to_numpy()
             rows[at] = batch["news"].to_numpy()
             for column, array in arrays.items():
                 array[at] = stored(batch[column.name], column)
 
-    def _nothing_known(self, name: str, shape: tuple[int, ...], column: Column) -> Any:
+    def _missing(self, name: str, shape: tuple[int, ...], column: Column) -> Any:
+        """A new array filled with the column's value for missing data."""
         array = self.writer.empty(name, shape, DTYPES[column.kind])
         array[...] = MISSING[column.kind]
         return array
@@ -128,7 +132,7 @@ class Builder:
         shape = (news + 1, self.settings.neighbours)
         rows = self.writer.empty("news/neighbours", shape, np.int32)
         weights = self.writer.empty("news/neighbour_weight", shape, np.int32)
-        for batch in self.engine.rows(neighbours(feedback, kind=self.settings.graph, keep=self.settings.neighbours)):
+        for batch in self.engine.stream(neighbours(feedback, kind=self.settings.graph, keep=self.settings.neighbours)):
             at = batch["news"].to_numpy(), batch["slot"].to_numpy()
             rows[at] = batch["neighbour"].to_numpy()
             weights[at] = batch["weight"].to_numpy()
@@ -136,19 +140,19 @@ class Builder:
     def _write_user_graph(self, feedback: ir.Table, users: int) -> None:
         keep = self.settings.user_neighbours
         rows = self.writer.empty("users/neighbours", (users + 1, keep), np.int32)
-        groups = self.engine.keep("groups_of_readers", groups_of_readers(feedback))
+        groups = self.engine.materialize("reader_groups", group_readers(feedback))
         for start in range(1, users + 1, _USERS_AT_ONCE):
-            for batch in self.engine.rows(neighbour_users(groups, range(start, start + _USERS_AT_ONCE), keep=keep)):
+            for batch in self.engine.stream(neighbour_users(groups, range(start, start + _USERS_AT_ONCE), keep=keep)):
                 rows[batch["user"].to_numpy(), batch["slot"].to_numpy()] = batch["neighbour"].to_numpy()
 
-    def _write_counts(self, shown: ir.Table, cut: Split, news: int) -> Any:
-        """How often each news was shown and clicked up to the end of training, profile window included."""
-        known = shown.filter((shown.impression >= cut.profile.start) & (shown.impression < cut.train.stop))
-        counts = known.group_by("news").aggregate(
-            shown=known.count().cast("int32"), clicked=known.clicked.sum().cast("int32")
+    def _write_counts(self, shown: ir.Table, windows: Split, news: int) -> Any:
+        """Write how often each story was shown and clicked in the profile window and training; return times shown."""
+        past = shown.filter((shown.impression >= windows.profile.start) & (shown.impression < windows.train.stop))
+        counts = past.group_by("news").aggregate(
+            shown=past.count().cast("int32"), clicked=past.clicked.sum().cast("int32")
         )
         arrays = {name: np.zeros(news + 1, dtype=np.int32) for name in ("shown", "clicked")}
-        for batch in self.engine.rows(counts):
+        for batch in self.engine.stream(counts):
             for name, array in arrays.items():
                 array[batch["news"].to_numpy()] = batch[name].to_numpy()
         for name, array in arrays.items():
@@ -171,10 +175,10 @@ class Builder:
 
     def _column(self, table: ir.Table, name: str) -> pa.ChunkedArray:
         table = table.select(name)
-        return pa.Table.from_batches(list(self.engine.rows(table)), schema=table.schema().to_pyarrow())[name]
+        return pa.Table.from_batches(list(self.engine.stream(table)), schema=table.schema().to_pyarrow())[name]
 
     def _count(self, table: ir.Table) -> int:
-        return int(self.engine.one(table.aggregate(rows=table.count()))["rows"])
+        return int(self.engine.single_row(table.aggregate(rows=table.count()))["rows"])
 
 
 def build(
@@ -188,18 +192,18 @@ def build(
     skip_unknown: bool,
     progress: Progress,
 ) -> Dataset:
-    """Write the dataset of `logs` into `folder`, which is there and empty."""
+    """Write the dataset of `logs` to `folder`, which must exist and be empty."""
     entity_files = _entity_files(logs, settings, entities)
     writer = ArrayWriter(folder)
     builder = Builder(logs, engine, settings, writer, progress)
-    numbers = builder.build(vectors=vectors, entities=entity_files, skip_unknown=skip_unknown)
-    with progress.stage("checksums"):
+    figures = builder.build(vectors=vectors, entities=entity_files, skip_unknown=skip_unknown)
+    with progress.stage("computing checksums"):
         sources = [*logs.sources, *([vectors] if vectors else []), *entity_files]
         manifest = {
             "format": FORMAT,
             "drpn": drpn.__version__,
             "settings": dataclasses.asdict(settings) | {"skip_unknown_news": skip_unknown},
-            "statistics": numbers,
+            "statistics": figures,
             "columns": [_describe(column) for column in logs.extras()],
             "sources": [_source(file) for file in sources],
             "files": writer.checksums(),
@@ -208,17 +212,17 @@ def build(
     return Dataset.open(folder, verify=False)
 
 
-def _entity_files(logs: Logs, settings: DataSettings, named: Path | None) -> list[Path]:
-    """The file that was named, or those that lie beside the logs; none where no entities are asked for."""
-    if named is not None:
+def _entity_files(logs: Logs, settings: DataSettings, file: Path | None) -> list[Path]:
+    """`file`, or else the entity files next to the logs; none if `settings.entities` is 0."""
+    if file is not None:
         if not settings.entities:
             raise SettingsError(
-                f"{named} was named for entities, but data.entities is 0; say how many of each title to keep, for "
-                "example --set data.entities=5"
+                f"{file} has entity vectors, but data.entities is 0; set how many entities of each title to keep, "
+                "for example --set data.entities=5"
             )
-        return [named]
-    beside = dict.fromkeys(file.parent / ENTITY_FILE for file in logs.sources) if settings.entities else ()
-    return [file for file in beside if file.is_file()]
+        return [file]
+    candidates = dict.fromkeys(source.parent / ENTITY_FILE for source in logs.sources) if settings.entities else ()
+    return [candidate for candidate in candidates if candidate.is_file()]
 
 
 def _describe(column: Column) -> dict[str, str]:

@@ -1,57 +1,63 @@
-"""The collaborative graph: news that the same users clicked, and users who clicked the same news."""
+"""The collaborative graph: stories clicked by the same users, and users who clicked the same stories."""
 
 from typing import Literal
 
 import ibis
 import ibis.expr.types as ir
 
-READERS = 100
-"""Largest group of a news' readers that the news links to each other."""
+GROUP_SIZE = 100
+"""A story links its readers within groups of at most this many users."""
 
 
 def neighbours(feedback: ir.Table, *, kind: Literal["co-click", "consecutive"], keep: int) -> ir.Table:
-    """The heaviest neighbours of each news: news, neighbour, weight (users who link the two), slot (0 the heaviest)."""
+    """The `keep` heaviest neighbours of each story.
+
+    Columns: news, neighbour, weight (number of users who link the two), slot (0 for the heaviest).
+    """
     clicks = feedback.filter(feedback.clicked).select("user", "news", "moment")
     pairs = _co_clicked(clicks) if kind == "co-click" else _consecutive(clicks)
-    edges = pairs.group_by("news", "neighbour").aggregate(weight=pairs.count())  # a user links two news once
+    edges = pairs.group_by("news", "neighbour").aggregate(weight=pairs.count())  # a user links two stories once
     heaviest_first = ibis.window(group_by="news", order_by=[ibis.desc("weight"), ibis.asc("neighbour")])
     ranked = edges.mutate(slot=ibis.row_number().over(heaviest_first).cast("int32"))
     return ranked.filter(ranked.slot < keep)
 
 
 def _co_clicked(clicks: ir.Table) -> ir.Table:
-    other = clicks.select("user", neighbour="news")
-    both = clicks.join(other, "user")
-    return both.filter(both.news != both.neighbour).select("user", "news", "neighbour")
+    other_clicks = clicks.select("user", neighbour="news")
+    pairs = clicks.join(other_clicks, "user")
+    return pairs.filter(pairs.news != pairs.neighbour).select("user", "news", "neighbour")
 
 
 def _consecutive(clicks: ir.Table) -> ir.Table:
-    in_time = ibis.window(group_by="user", order_by="moment")
-    steps = clicks.mutate(neighbour=clicks.news.lead().over(in_time))
-    steps = steps.filter(steps.neighbour.notnull()).select("user", "news", "neighbour")
-    return steps.union(steps.select("user", news="neighbour", neighbour="news"))
+    by_time = ibis.window(group_by="user", order_by="moment")
+    pairs = clicks.mutate(neighbour=clicks.news.lead().over(by_time))
+    pairs = pairs.filter(pairs.neighbour.notnull()).select("user", "news", "neighbour")
+    return pairs.union(pairs.select("user", news="neighbour", neighbour="news"))
 
 
-def groups_of_readers(feedback: ir.Table, *, readers: int = READERS) -> ir.Table:
-    """Every click with the group of its news' readers that the user is in: user, news, group.
+def group_readers(feedback: ir.Table, *, group_size: int = GROUP_SIZE) -> ir.Table:
+    """The clicks, with the readers of each story divided into groups: user, news, group.
 
-    A news of n readers has ceil(n / readers) groups of even size, users of neighbouring rows together, so that there
-    are never more than `readers` pairs for a click.
+    A story with n readers has ceil(n / group_size) groups of even size. Users with adjacent rows are in the same group,
+    and a click is in at most `group_size` pairs of readers.
     """
     clicks = feedback.filter(feedback.clicked).select("user", "news")
-    news_features = ibis.window(group_by="news")
-    in_order = ibis.window(group_by="news", order_by="user")
-    placed = clicks.mutate(place=ibis.row_number().over(in_order), count=clicks.count().over(news_features))
-    groups = (placed["count"] + readers - 1) // readers
-    return placed.select("user", "news", group=(placed.place * groups) // placed["count"])
+    per_story = ibis.window(group_by="news")
+    by_user = ibis.window(group_by="news", order_by="user")
+    indexed = clicks.mutate(index=ibis.row_number().over(by_user), count=clicks.count().over(per_story))
+    groups = (indexed["count"] + group_size - 1) // group_size
+    return indexed.select("user", "news", group=(indexed["index"] * groups) // indexed["count"])
 
 
 def neighbour_users(groups: ir.Table, users: range, *, keep: int) -> ir.Table:
-    """Whom each of some users shares the most news with: user, neighbour, weight (news), slot (0 the heaviest)."""
-    own = groups.filter((groups.user >= users.start) & (groups.user < users.stop))
-    both = own.join(groups.select("news", "group", neighbour="user"), ["news", "group"])
-    both = both.filter(both.user != both.neighbour)
-    edges = both.group_by("user", "neighbour").aggregate(weight=both.count())
+    """The `keep` users with whom each of `users` shares the most clicked stories.
+
+    Columns: user, neighbour, weight (number of shared stories), slot (0 for the heaviest).
+    """
+    clicks = groups.filter((groups.user >= users.start) & (groups.user < users.stop))
+    pairs = clicks.join(groups.select("news", "group", neighbour="user"), ["news", "group"])
+    pairs = pairs.filter(pairs.user != pairs.neighbour)
+    edges = pairs.group_by("user", "neighbour").aggregate(weight=pairs.count())
     heaviest_first = ibis.window(group_by="user", order_by=[ibis.desc("weight"), ibis.asc("neighbour")])
     ranked = edges.mutate(slot=ibis.row_number().over(heaviest_first).cast("int32"))
     return ranked.filter(ranked.slot < keep)

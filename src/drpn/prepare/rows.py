@@ -1,4 +1,4 @@
-"""Ids become rows: news and users by the order of their ids, from 1; 0 is padding."""
+"""Assign rows to stories and users: sorted by id, from 1; row 0 is padding."""
 
 import ibis
 import ibis.expr.types as ir
@@ -10,69 +10,74 @@ from drpn.progress import Progress
 
 
 def news_rows(engine: Engine, logs: Logs) -> ir.Table:
-    """The news of the log with their row in column `news`."""
-    order = ibis.row_number().over(order_by=logs.news.news_id)
-    return engine.keep("news", logs.news.mutate(news=(order + 1).cast("int32")))
+    """The news table with the row of each story in column `news`."""
+    index = ibis.row_number().over(order_by=logs.news.news_id)
+    return engine.materialize("news", logs.news.mutate(news=(index + 1).cast("int32")))
 
 
 def user_rows(engine: Engine, impressions: ir.Table) -> ir.Table:
-    """The users of the impressions: user_id, user."""
+    """The users of the impressions: user_id, user (the row)."""
     users = impressions.select("user_id").distinct()
-    return engine.keep("users", users.mutate(user=(ibis.row_number().over(order_by=users.user_id) + 1).cast("int32")))
+    index = ibis.row_number().over(order_by=users.user_id)
+    return engine.materialize("users", users.mutate(user=(index + 1).cast("int32")))
 
 
 def shown_rows(engine: Engine, logs: Logs, news: ir.Table, *, skip_unknown: bool, progress: Progress) -> ir.Table:
-    """What was shown, with the row of the news in place of its id; news that are not known are left out."""
+    """The shown stories as rows in place of ids; stories that are not in the news table are an error or left out."""
     rows = logs.shown.left_join(news.select("news_id", "news"), "news_id")
     columns = [name for name in logs.shown.columns if name not in ("news_id", "clicked")]
-    kept = engine.keep("shown", rows.select(*columns, "clicked", "news", missing=_id_where_missing(rows)))
-    found = engine.one(
-        kept.aggregate(
-            unlabelled=kept.clicked.isnull().sum().coalesce(0),
-            unknown=kept.missing.nunique(),
-            first=kept.missing.min(),
+    shown = engine.materialize("shown", rows.select(*columns, "clicked", "news", unknown=_unknown_id(rows)))
+    counts = engine.single_row(
+        shown.aggregate(
+            unlabelled=shown.clicked.isnull().sum().coalesce(0),
+            unknown=shown.unknown.nunique(),
+            first_unknown=shown.unknown.min(),
         )
     )
-    if found["unlabelled"]:
-        raise UnknownNewsError(logs.places.first_fault() or "a shown news is neither clicked nor not clicked")
-    if found["unknown"]:
-        _report_unknown(logs, found["first"], found["unknown"], skip=skip_unknown, progress=progress)
-    if "order" not in kept.columns:
-        # where the log says nothing, by row of the news, which no order of lines can change
-        kept = kept.mutate(order=kept.position.coalesce(kept.news) if "position" in kept.columns else kept.news)
-    return kept.filter(kept.news.notnull()).drop("missing")
+    if counts["unlabelled"]:
+        raise UnknownNewsError(logs.fault_finder.first_fault() or "a shown story has no click label")
+    if counts["unknown"]:
+        _report_unknown(logs, counts["first_unknown"], counts["unknown"], skip=skip_unknown, progress=progress)
+    if "order" not in shown.columns:
+        # without a position, order by the row of the story, which does not depend on the order of lines
+        shown = shown.mutate(order=shown.position.coalesce(shown.news) if "position" in shown.columns else shown.news)
+    return shown.filter(shown.news.notnull()).drop("unknown")
 
 
-def impressions_of(engine: Engine, logs: Logs, shown: ir.Table) -> ir.Table:
-    """The impressions of which at least one news is known."""
-    return engine.keep("known_impressions", logs.impressions.semi_join(shown, "impression"))
+def known_impressions(engine: Engine, logs: Logs, shown: ir.Table) -> ir.Table:
+    """The impressions with at least one known story."""
+    return engine.materialize("known_impressions", logs.impressions.semi_join(shown, "impression"))
 
 
 def history_rows(engine: Engine, logs: Logs, news: ir.Table, users: ir.Table, *, skip_unknown: bool) -> ir.Table | None:
-    """Clicks from before the log: user, news, order."""
+    """Clicks before the log: user, news, order; None if the logs were read without them."""
     if logs.history is None:
         return None
-    known = logs.history.join(users, "user_id").left_join(news.select("news_id", "news"), "news_id")
-    kept = engine.keep("history", known.select("user", "news", "order", missing=_id_where_missing(known)))
-    found = engine.one(kept.aggregate(unknown=kept.missing.nunique(), first=kept.missing.min()))
-    if found["unknown"] and not skip_unknown:
-        raise _unknown(logs, found["first"], found["unknown"])
-    return kept.filter(kept.news.notnull()).drop("missing")
+    rows = logs.history.join(users, "user_id").left_join(news.select("news_id", "news"), "news_id")
+    history = engine.materialize("history", rows.select("user", "news", "order", unknown=_unknown_id(rows)))
+    counts = engine.single_row(
+        history.aggregate(unknown=history.unknown.nunique(), first_unknown=history.unknown.min())
+    )
+    if counts["unknown"] and not skip_unknown:
+        raise _unknown_news_error(logs, counts["first_unknown"], counts["unknown"])
+    return history.filter(history.news.notnull()).drop("unknown")
 
 
-def _id_where_missing(rows: ir.Table) -> ir.StringColumn:
+def _unknown_id(rows: ir.Table) -> ir.StringColumn:
+    """The news id where it is not in the news table, else null."""
     return ibis.ifelse(rows.news.isnull(), rows.news_id, ibis.null("string"))
 
 
 def _report_unknown(logs: Logs, news_id: str, count: int, *, skip: bool, progress: Progress) -> None:
     if not skip:
-        raise _unknown(logs, news_id, count)
-    progress.note(f"left out {count} news that were shown but are not in the news table, such as {news_id}")
+        raise _unknown_news_error(logs, news_id, count)
+    progress.note(f"left out stories that are not in the news table: {count}, such as {news_id}")
 
 
-def _unknown(logs: Logs, news_id: str, count: int) -> UnknownNewsError:
-    place = logs.places.where_shown(news_id)
+def _unknown_news_error(logs: Logs, news_id: str, count: int) -> UnknownNewsError:
+    location = logs.fault_finder.first_shown(news_id)
     table = logs.sources[0].name
     return UnknownNewsError(
-        f"news {news_id}, shown in {place}, is not in {table}; pass --skip-unknown-news to leave it out ({count} such)"
+        f"news {news_id}, shown in {location}, is not in {table}; "
+        f"pass --skip-unknown-news to leave it out ({count} such)"
     )

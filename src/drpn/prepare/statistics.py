@@ -1,4 +1,4 @@
-"""The statistics of the paper's Table 1 for a dataset, and what else tells one log from another."""
+"""Statistics of a dataset: the paper's Table 1 and more."""
 
 from typing import Any
 
@@ -9,13 +9,13 @@ from drpn.dataset.arrays import Array
 from drpn.dataset.folder import Impressions
 from drpn.logs.engines.engine import Engine
 
-_ON_DEMAND = ("words_with_vector", "text_with_vector", "words_of_abstracts_alone", "entities")
-"""Numbers of the words that not every dataset has."""
+_OPTIONAL = ("words_with_vector", "text_with_vector", "words_of_abstracts_alone", "entities")
+"""Word statistics that only some datasets have."""
 
 
 def feedback_counts(engine: Engine, feedback: ir.Table) -> dict[str, int]:
-    """How much the profile window holds, without repeats and with them."""
-    counts = engine.one(
+    """Counts of the profile window: `clicked` and `skipped` without repeats, `clicks` and `skips` with repeats."""
+    counts = engine.single_row(
         feedback.aggregate(
             users=feedback.user.nunique(),
             clicked=feedback.clicked.sum().coalesce(0),
@@ -38,7 +38,7 @@ def statistics(
     skipped: Array,
     neighbours: Array,
 ) -> dict[str, Any]:
-    """Numbers that scripts may rely on; means of profiles are over users who have one."""
+    """The statistics of the manifest, whose keys are stable; profile means are over users with a profile."""
     with_profile = (clicked[:, 0] > 0) | (skipped[:, 0] > 0)
     profile_users = max(counts["users"], 1)
     labels = sum(int(part.clicked.sum()) for part in splits.values())
@@ -68,7 +68,7 @@ def statistics(
             name: _rounded(np.isin(np.unique(splits[name].users), splits["train"].users, invert=True).mean())
             for name in ("validation", "test")
         },
-        **{name: words[name] for name in _ON_DEMAND if name in words},
+        **{name: words[name] for name in _OPTIONAL if name in words},
     }
 
 

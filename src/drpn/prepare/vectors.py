@@ -1,4 +1,4 @@
-"""Word vectors from GloVe or word2vec text files, plain or gzipped, for the words of a vocabulary."""
+"""Read the word vectors of a vocabulary from GloVe or word2vec text files, plain or gzipped."""
 
 import gzip
 import zlib
@@ -17,37 +17,37 @@ _KIND = "a GloVe or word2vec text file"
 
 @dataclass(frozen=True)
 class WordVectors:
-    """One vector for each word of a vocabulary, zeros where the file has none."""
+    """A vector for each word of a vocabulary, zeros where there is none."""
 
     vectors: NDArray[np.float32]  # (words, size)
-    found: NDArray[np.bool_]  # (words)
+    has_vector: NDArray[np.bool_]  # (words)
 
     def padded(self, words: int) -> "WordVectors":
-        """The same for so many words, those behind without a vector."""
-        more = words - len(self.found)
-        return WordVectors(np.pad(self.vectors, [(0, more), (0, 0)]), np.pad(self.found, (0, more)))
+        """The vectors extended to `words` rows; the new rows have no vector."""
+        added = words - len(self.has_vector)
+        return WordVectors(np.pad(self.vectors, [(0, added), (0, 0)]), np.pad(self.has_vector, (0, added)))
 
 
 def read_vectors(file: Path, vocabulary: Vocabulary) -> WordVectors:
-    """The file's vectors of the vocabulary's words; of a word that stands twice the first."""
-    size = _size(file)
+    """The file's vectors for the words of the vocabulary; the first one for a word with several."""
+    size = _vector_size(file)
     vectors = np.zeros((len(vocabulary), size), dtype=np.float32)
-    found = np.zeros(len(vocabulary), dtype=np.bool_)
+    has_vector = np.zeros(len(vocabulary), dtype=np.bool_)
     for number, line in text_lines(file, _KIND):
-        word, *values = line.rsplit(" ", size)  # from the right: some words of GloVe 840B hold spaces
+        word, *values = line.rsplit(" ", size)  # from the right: some words of GloVe 840B contain spaces
         row = vocabulary.rows.get(word)
-        if row is None or found[row]:
+        if row is None or has_vector[row]:
             continue
         try:
             vectors[row] = [float(value) for value in values]
         except ValueError as error:
             raise LogError(f"{file}:{number}: {word!r} is not followed by {size} numbers") from error
-        found[row] = True
-    return WordVectors(vectors, found)
+        has_vector[row] = True
+    return WordVectors(vectors, has_vector)
 
 
-def _size(file: Path) -> int:
-    """How many numbers a vector has: what a word2vec header says, or what follows the first word."""
+def _vector_size(file: Path) -> int:
+    """The size of the vectors, from the word2vec header or the first line."""
     lines = text_lines(file, _KIND)
     number, first = next(lines, (0, ""))
     fields = first.split(" ")
@@ -60,7 +60,7 @@ def _size(file: Path) -> int:
 
 
 def text_lines(file: Path, kind: str) -> Iterator[tuple[int, str]]:
-    """The lines of a text file, plain or gzipped, and their numbers; `kind` is what the user should have named."""
+    """(line number, line) of a text file, plain or gzipped; `kind` describes the expected file in error messages."""
     try:
         with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as stream:
             for number, line in enumerate(stream, start=1):
@@ -70,6 +70,6 @@ def text_lines(file: Path, kind: str) -> Iterator[tuple[int, str]]:
     except UnicodeDecodeError as error:
         raise LogError(f"{file}:{number}: not UTF-8; name a text file, plain or .gz") from error
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise LogError(f"{file} is not a whole gzip file: {error}") from error
+        raise LogError(f"{file} is not a complete gzip file: {error}") from error
     except OSError as error:
         raise LogError(f"{file} cannot be read: {error.strerror}") from error

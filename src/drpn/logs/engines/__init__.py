@@ -1,1 +1,1 @@
-"""What runs the queries over logs."""
+"""Query engines that read logs."""

@@ -1,4 +1,4 @@
-"""DuckDB, in this process: the default engine."""
+"""DuckDB in this process: the default engine."""
 
 import csv
 from collections.abc import Iterator, Sequence
@@ -19,63 +19,63 @@ _BATCH_ROWS = 1 << 20
 
 
 class DuckDB:
-    """DuckDB in this process; tables and spilled data lie in `scratch`."""
+    """DuckDB in this process; tables and spilled data are stored in `scratch`."""
 
     def __init__(self, scratch: Path, *, memory: str = "2GB", threads: int | None = None) -> None:
         self._scratch = scratch
         settings: dict[str, Any] = {
             "memory_limit": memory,
             "temp_directory": str(scratch / "spill"),
-            "preserve_insertion_order": False,  # nothing relies on it, and keeping it costs memory
+            "preserve_insertion_order": False,  # no query relies on it, and preserving it costs memory
         }
         if threads is not None:
             settings["threads"] = threads
-        with _translated(scratch):
+        with _translate_errors(scratch):
             self._connection: DuckDBBackend = ibis.duckdb.connect(scratch / "tables.duckdb", **settings)
             self._connection.raw_sql("SET enable_progress_bar = false")  # it would write to standard output
 
-    def tab_separated(self, file: Path, columns: Sequence[str]) -> ir.Table:
-        return self._read_csv(file, delim="\t", header=False, quote="", columns=dict.fromkeys(columns, "VARCHAR"))
+    def read_tsv(self, file: Path, columns: Sequence[str]) -> ir.Table:
+        return self._read_delimited(file, delim="\t", header=False, quote="", columns=dict.fromkeys(columns, "VARCHAR"))
 
-    def comma_separated(self, file: Path) -> ir.Table:
+    def read_csv(self, file: Path) -> ir.Table:
         with file.open(encoding="utf-8", newline="") as stream:
             names = next(csv.reader(stream), [])
         columns = dict.fromkeys(names, "VARCHAR")
-        return self._read_csv(file, delim=",", header=True, quote='"', columns=columns)
+        return self._read_delimited(file, delim=",", header=True, quote='"', columns=columns)
 
-    def _read_csv(self, file: Path, **options: Any) -> ir.Table:
-        with _translated(self._scratch):
+    def _read_delimited(self, file: Path, **options: Any) -> ir.Table:
+        with _translate_errors(self._scratch):
             return self._connection.read_csv(str(file), auto_detect=False, escape=options["quote"], **options)
 
-    def json_lines(self, file: Path) -> ir.Table:
-        with _translated(self._scratch):
+    def read_json_lines(self, file: Path) -> ir.Table:
+        with _translate_errors(self._scratch):
             return self._connection.read_json(str(file), format="newline_delimited", sample_size=-1)
 
-    def parquet(self, file: Path) -> ir.Table:
-        with _translated(self._scratch):
+    def read_parquet(self, file: Path) -> ir.Table:
+        with _translate_errors(self._scratch):
             return self._connection.read_parquet(str(file))
 
-    def keep(self, name: str, expression: ir.Table) -> ir.Table:
-        with _translated(self._scratch):
+    def materialize(self, name: str, expression: ir.Table) -> ir.Table:
+        with _translate_errors(self._scratch):
             return self._connection.create_table(name, expression, overwrite=True)
 
-    def rows(self, expression: ir.Table) -> Iterator[pa.RecordBatch]:
-        with _translated(self._scratch):
+    def stream(self, expression: ir.Table) -> Iterator[pa.RecordBatch]:
+        with _translate_errors(self._scratch):
             yield from expression.to_pyarrow_batches(chunk_size=_BATCH_ROWS)
 
-    def one(self, expression: ir.Table) -> dict[str, Any]:
-        with _translated(self._scratch):
+    def single_row(self, expression: ir.Table) -> dict[str, Any]:
+        with _translate_errors(self._scratch):
             row: dict[str, Any] = expression.to_pyarrow().to_pylist()[0]
             return row
 
     def close(self) -> None:
-        """Let go of the tables' file."""
+        """Close the connection and release the database file."""
         self._connection.disconnect()
 
 
 @contextmanager
 def duckdb_engine(scratch: Path, *, memory: str = "2GB") -> Iterator[DuckDB]:
-    """A DuckDB whose tables are gone when the block ends."""
+    """A DuckDB engine that is closed when the block ends."""
     engine = DuckDB(scratch, memory=memory)
     try:
         yield engine
@@ -84,8 +84,8 @@ def duckdb_engine(scratch: Path, *, memory: str = "2GB") -> Iterator[DuckDB]:
 
 
 @contextmanager
-def _translated(scratch: Path) -> Iterator[None]:
-    """DuckDB's errors as ours."""
+def _translate_errors(scratch: Path) -> Iterator[None]:
+    """Raise DuckDB's errors as the package's own."""
     try:
         yield
     except duckdb.OutOfMemoryException as error:

@@ -1,6 +1,6 @@
-"""What every query engine offers: it opens files, keeps tables and streams results.
+"""The interface of a query engine: read files, materialize tables, stream results.
 
-Queries elsewhere are Ibis expressions, which run on any engine that fits `Engine`.
+Queries elsewhere are Ibis expressions and run on any engine that implements `Engine`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,29 +12,29 @@ import pyarrow as pa
 
 
 class EngineError(Exception):
-    """The engine could not run a query; readers look for the line at fault before they pass it on."""
+    """A query failed; callers look for the bad line in the logs before they report it."""
 
 
 class Engine(Protocol):
-    """What differs between one query engine and another."""
+    """The operations that differ between query engines."""
 
-    def tab_separated(self, file: Path, columns: Sequence[str]) -> ir.Table:
-        """A file without header or quoting, every column text."""
+    def read_tsv(self, file: Path, columns: Sequence[str]) -> ir.Table:
+        """A tab-separated file without header or quoting; every column is text."""
 
-    def comma_separated(self, file: Path) -> ir.Table:
-        """A CSV file with a header, every column text."""
+    def read_csv(self, file: Path) -> ir.Table:
+        """A CSV file with a header; every column is text."""
 
-    def json_lines(self, file: Path) -> ir.Table:
-        """One JSON object a line."""
+    def read_json_lines(self, file: Path) -> ir.Table:
+        """A file with one JSON object per line."""
 
-    def parquet(self, file: Path) -> ir.Table:
+    def read_parquet(self, file: Path) -> ir.Table:
         """A Parquet file."""
 
-    def keep(self, name: str, expression: ir.Table) -> ir.Table:
-        """The expression's rows, computed once."""
+    def materialize(self, name: str, expression: ir.Table) -> ir.Table:
+        """Compute the expression once and store its rows as table `name`."""
 
-    def rows(self, expression: ir.Table) -> Iterator[pa.RecordBatch]:
-        """The expression's rows as Arrow batches, never all at once."""
+    def stream(self, expression: ir.Table) -> Iterator[pa.RecordBatch]:
+        """The expression's rows in Arrow batches, never all in memory at once."""
 
-    def one(self, expression: ir.Table) -> dict[str, Any]:
-        """The single row of an aggregate."""
+    def single_row(self, expression: ir.Table) -> dict[str, Any]:
+        """The one row of an aggregate."""

@@ -1,4 +1,4 @@
-"""A newsroom with a known truth: logs in MIND's format, and beside them what every user really thought."""
+"""A simulated newsroom: logs in MIND's format, and a file with the users' true opinions."""
 
 from drpn.logs.simulate.settings import Simulated, SimulationSettings
 from drpn.logs.simulate.simulation import simulate

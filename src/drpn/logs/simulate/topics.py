@@ -1,4 +1,4 @@
-"""Topics and subtopics: MIND's categories and subcategories, invented or borrowed."""
+"""Topics and subtopics, MIND's categories and subcategories: generated, or read from a news file."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ TOPIC_SHARES = {
     "travel": 0.054, "health": 0.051, "autos": 0.049, "music": 0.046, "tv": 0.042, "movies": 0.023, "video": 0.015,
     "weather": 0.015, "kids": 0.002, "science": 0.001, "games": 0.001, "books": 0.001,
 }  # fmt: skip
-"""Shares of the topics among the stories, near those of what MIND shows."""
+"""Share of stories per topic, close to the shares among MIND's shown stories."""
 
 SUBTOPICS = 220
-"""Subtopics in all; MIND has 160 to 285, depending on the part."""
+"""Total number of subtopics; MIND has 160 to 285, depending on the part."""
 
 FEWEST_SUBTOPICS = 3
 """Subtopics of the smallest topic."""
@@ -25,7 +25,7 @@ FEWEST_SUBTOPICS = 3
 
 @dataclass(frozen=True)
 class Topics:
-    """The tree of topics; `share` says how many stories fall to each subtopic."""
+    """Topics and their subtopics; `share` is the share of stories per subtopic."""
 
     topics: list[str]
     subtopics: list[str]
@@ -34,22 +34,22 @@ class Topics:
 
 
 @dataclass(frozen=True)
-class Lines:
-    """Lines of a MIND news file to borrow from: the title and the subtopic of each."""
+class TitleLines:
+    """Title and subtopic of each line of a MIND news file."""
 
     titles: list[str]
     subtopic: NDArray[np.int64]
 
 
 def subtopics_per_topic() -> NDArray[np.int64]:
-    """How many subtopics each invented topic has: in proportion to the square root of its share."""
+    """Number of subtopics of each generated topic, proportional to the square root of the topic's share."""
     roots = np.sqrt(list(TOPIC_SHARES.values()))
     counts: NDArray[np.int64] = np.maximum(FEWEST_SUBTOPICS, np.round(SUBTOPICS * roots / roots.sum())).astype(np.int64)
     return counts
 
 
-def invent_topics(names: list[str]) -> Topics:
-    """18 topics of very unequal size; the k-th subtopic of a topic has weight 1/k and is called after a name."""
+def make_topics(names: list[str]) -> Topics:
+    """18 topics of very unequal size; the k-th subtopic of a topic has weight 1/k. `names` name the subtopics."""
     topics, counts = list(TOPIC_SHARES), subtopics_per_topic()
     shares = np.array(list(TOPIC_SHARES.values()))
     topic_of = np.repeat(np.arange(len(topics)), counts)
@@ -59,18 +59,18 @@ def invent_topics(names: list[str]) -> Topics:
     return Topics(topics, subtopics, topic_of, share / share.sum())
 
 
-def borrow_topics(path: Path) -> tuple[Topics, Lines]:
+def read_topics(path: Path) -> tuple[Topics, TitleLines]:
     """The categories, subcategories and titles of a MIND news file."""
     topics: dict[str, int] = {}
     subtopics: dict[tuple[str, str], int] = {}
     titles: list[str] = []
-    picks: list[int] = []
+    subtopic_of_line: list[int] = []
     for number, line in enumerate(_lines(path), start=1):
         columns = line.split("\t")
         if len(columns) < 4:
             raise LogError(
                 f"{path}:{number}: {len(columns)} columns ({line.strip()[:40]!r}); a news line has at least 4, "
-                "news_id, category, subcategory and title; mend the line or pass another file"
+                "news_id, category, subcategory and title; correct the line or pass another file"
             )
         category, subcategory, title = (column.strip() for column in columns[1:4])
         if not category or not title:
@@ -78,14 +78,14 @@ def borrow_topics(path: Path) -> tuple[Topics, Lines]:
             raise LogError(f"{path}:{number}: the {missing} of {columns[0]!r} is empty; fill it in or drop the line")
         topics.setdefault(category, len(topics))
         titles.append(title)
-        picks.append(subtopics.setdefault((category, subcategory or category), len(subtopics)))
+        subtopic_of_line.append(subtopics.setdefault((category, subcategory or category), len(subtopics)))
     if not titles:
-        raise LogError(f"{path} holds no news; pass a MIND news.tsv with at least one line")
-    subtopic = np.array(picks)
+        raise LogError(f"{path} has no stories; pass a MIND news.tsv with at least one line")
+    subtopic = np.array(subtopic_of_line)
     topic_of = np.array([topics[category] for category, _ in subtopics])
     share = np.bincount(subtopic, minlength=len(subtopics)) / len(subtopic)
     names = [name for _, name in subtopics]
-    return Topics(list(topics), names, topic_of, share), Lines(titles, subtopic)
+    return Topics(list(topics), names, topic_of, share), TitleLines(titles, subtopic)
 
 
 def _lines(path: Path) -> Iterator[str]:
@@ -97,5 +97,5 @@ def _lines(path: Path) -> Iterator[str]:
         try:
             yield line.decode("utf-8").rstrip("\r")
         except UnicodeDecodeError as error:
-            wrong = line[error.start : error.start + 1]
-            raise LogError(f"{path}:{number}: {wrong!r} is not UTF-8; save the file as UTF-8") from error
+            bad_byte = line[error.start : error.start + 1]
+            raise LogError(f"{path}:{number}: {bad_byte!r} is not UTF-8; save the file as UTF-8") from error

@@ -1,4 +1,4 @@
-"""The files of a simulated log: MIND's two per part, and the truth beside them."""
+"""Write the files of a simulated log: MIND's two files per part, the truth and a summary."""
 
 import json
 from dataclasses import asdict
@@ -16,10 +16,10 @@ from drpn.logs.simulate.stories import Stories
 from drpn.logs.simulate.visits import CAUSES, Shown, Visits
 
 FIRST_DAY = datetime(2019, 11, 9)
-"""A Saturday, and the first day of MIND-small."""
+"""The first day of MIND-small, a Saturday."""
 
 ROWS_PER_GROUP = 1 << 20
-"""Rows of a row group in truth.parquet."""
+"""Rows per row group of truth.parquet."""
 
 TRUTH_SCHEMA = pa.schema([
     ("part", pa.dictionary(pa.int8(), pa.string())),
@@ -37,56 +37,56 @@ TRUTH_SCHEMA = pa.schema([
 
 
 def part_of(hour: int, days: int) -> str:
-    """The last day is the dev part."""
+    """'dev' for the last day, 'train' for the days before."""
     return "dev" if hour >= (days - 1) * 24 else "train"
 
 
-class Log:
-    """Writes the lines of both parts and the truth, hour by hour."""
+class LogWriter:
+    """Writes behaviors.tsv of both parts and the truth, hour by hour."""
 
     def __init__(self, folder: Path, stories: int, histories: list[NDArray[np.int64]]) -> None:
-        news = [f"N{number}" for number in range(1, stories + 1)]
-        self._marked = np.array([f"{name}-{mark}" for name in news for mark in "01"], dtype=object)
-        self._news = pa.array(news)
-        self._users = pa.array([f"U{number}" for number in range(1, len(histories) + 1)])
-        self._user_names: list[str] = self._users.to_pylist()
-        self._histories = [" ".join([news[story] for story in history.tolist()]) for history in histories]
-        self._truth = Truth(folder / "truth.parquet")
+        news_ids = [f"N{number}" for number in range(1, stories + 1)]
+        self._candidates = np.array([f"{news_id}-{label}" for news_id in news_ids for label in "01"], dtype=object)
+        self._news_ids = pa.array(news_ids)
+        self._user_ids = pa.array([f"U{number}" for number in range(1, len(histories) + 1)])
+        self._user_id_list: list[str] = self._user_ids.to_pylist()
+        self._histories = [" ".join([news_ids[story] for story in history.tolist()]) for history in histories]
+        self._truth = TruthWriter(folder / "truth.parquet")
         self._files: dict[str, TextIO] = {}
         for part in ("train", "dev"):
             (folder / part).mkdir()
             self._files[part] = (folder / part / "behaviors.tsv").open("w", encoding="utf-8", newline="\n")
-        self._seen_users = np.zeros(len(histories), dtype=bool)
+        self._logged_users = np.zeros(len(histories), dtype=bool)
         self.impressions = self.clicks = self.shown = 0
 
     def write(self, part: str, visits: Visits, shown: Shown) -> None:
-        """Add the visits of an hour; `shown` is sorted by visit."""
+        """Write the visits of an hour; `shown` is sorted by visit."""
         if not len(shown.visit):
-            return  # a quiet hour in which nobody found anything to click
+            return  # an hour without clicks
         starts = np.flatnonzero(np.diff(shown.visit, prepend=-1))
         ends = np.append(starts[1:], len(shown.visit))
         logged = shown.visit[starts]
-        tokens = self._marked[shown.story * 2 + shown.clicked].tolist()
+        tokens = self._candidates[shown.story * 2 + shown.clicked].tolist()
         numbers = range(self.impressions + 1, self.impressions + 1 + len(starts))
         users = visits.user[logged]
         rows = zip(
             numbers, users.tolist(), visits.second[logged].tolist(), starts.tolist(), ends.tolist(), strict=True
         )  # fmt: skip
         self._files[part].writelines(
-            f"{number}\t{self._user_names[user]}\t{clock(second)}\t{self._histories[user]}\t"
+            f"{number}\t{self._user_id_list[user]}\t{format_time(second)}\t{self._histories[user]}\t"
             f"{' '.join(tokens[start:end])}\n"
             for number, user, second, start, end in rows
         )
         lengths = ends - starts
-        names = pa.array([str(number) for number in numbers], pa.string())
+        impression_ids = pa.array([str(number) for number in numbers], pa.string())
         self._truth.add(
             pa.table(
                 [
                     _dictionary(np.zeros(len(tokens), dtype=np.int8), [part]),
-                    names.take(pa.array(np.repeat(np.arange(len(starts)), lengths))),
+                    impression_ids.take(pa.array(np.repeat(np.arange(len(starts)), lengths))),
                     pa.array(np.arange(len(tokens)) - np.repeat(starts, lengths), pa.int32()),
-                    self._users.take(pa.array(visits.user[shown.visit])),
-                    self._news.take(pa.array(shown.story)),
+                    self._user_ids.take(pa.array(visits.user[shown.visit])),
+                    self._news_ids.take(pa.array(shown.story)),
                     pa.array(shown.clicked),
                     pa.array(shown.opinion),
                     pa.array(shown.seen),
@@ -97,15 +97,15 @@ class Log:
                 schema=TRUTH_SCHEMA,
             )
         )
-        self._seen_users[users] = True
+        self._logged_users[users] = True
         self.impressions += len(starts)
         self.clicks += int(shown.clicked.sum())
         self.shown += len(tokens)
 
     @property
     def users(self) -> int:
-        """Users who have an impression."""
-        return int(self._seen_users.sum())
+        """Number of users with an impression."""
+        return int(self._logged_users.sum())
 
     def close(self) -> None:
         """Close all files."""
@@ -114,50 +114,50 @@ class Log:
         self._truth.close()
 
 
-class Truth:
-    """A parquet file in row groups of one size."""
+class TruthWriter:
+    """Writes truth.parquet in row groups of equal size."""
 
     def __init__(self, path: Path) -> None:
         self._writer = pq.ParquetWriter(path, TRUTH_SCHEMA, compression="zstd")
-        self._waiting: list[pa.Table] = []
+        self._buffer: list[pa.Table] = []
 
     def add(self, table: pa.Table) -> None:
-        """Add rows; they are written when a row group is full."""
-        self._waiting.append(table)
-        if sum(len(table) for table in self._waiting) >= ROWS_PER_GROUP:
-            whole = pa.concat_tables(self._waiting).unify_dictionaries()
-            full = len(whole) // ROWS_PER_GROUP * ROWS_PER_GROUP
-            self._writer.write_table(whole.slice(0, full), row_group_size=ROWS_PER_GROUP)
-            self._waiting = [whole.slice(full)]
+        """Buffer rows; full row groups are written at once."""
+        self._buffer.append(table)
+        if sum(len(table) for table in self._buffer) >= ROWS_PER_GROUP:
+            rows = pa.concat_tables(self._buffer).unify_dictionaries()
+            complete = len(rows) // ROWS_PER_GROUP * ROWS_PER_GROUP
+            self._writer.write_table(rows.slice(0, complete), row_group_size=ROWS_PER_GROUP)
+            self._buffer = [rows.slice(complete)]
 
     def close(self) -> None:
-        """Write what is left."""
-        if self._waiting:
-            self._writer.write_table(pa.concat_tables(self._waiting).unify_dictionaries())
+        """Write the remaining rows and close the file."""
+        if self._buffer:
+            self._writer.write_table(pa.concat_tables(self._buffer).unify_dictionaries())
         self._writer.close()
 
 
 def write_news(path: Path, stories: Stories, *, before: float) -> None:
-    """The stories born before an hour, as MIND's news.tsv."""
+    """Write the stories published before the hour `before` as MIND's news.tsv."""
     topics = stories.topics
     with path.open("w", encoding="utf-8", newline="\n") as file:
         for row in np.flatnonzero(stories.born < before).tolist():
             subtopic = stories.subtopic[row]
             category, subcategory = topics.topics[topics.topic_of[subtopic]], topics.subtopics[subtopic]
-            name, title, abstract = f"N{row + 1}", stories.titles[row], stories.abstracts[row]
-            url = f"https://newsroom.example/{name}"
-            file.write(f"{name}\t{category}\t{subcategory}\t{title}\t{abstract}\t{url}\t[]\t[]\n")
+            news_id, title, abstract = f"N{row + 1}", stories.titles[row], stories.abstracts[row]
+            url = f"https://newsroom.example/{news_id}"
+            file.write(f"{news_id}\t{category}\t{subcategory}\t{title}\t{abstract}\t{url}\t[]\t[]\n")
 
 
-def write_note(path: Path, settings: SimulationSettings, *, borrowed: bool, counts: Simulated) -> None:
-    """The settings and what came of them, as JSON."""
-    stated = {**asdict(settings), "news": settings.stories}
-    note = {"settings": stated, "titles": "borrowed" if borrowed else "invented", "written": asdict(counts)}
-    path.write_text(json.dumps(note, indent=2) + "\n", encoding="utf-8")
+def write_summary(path: Path, settings: SimulationSettings, *, borrowed: bool, counts: Simulated) -> None:
+    """Write the settings and the counts as JSON."""
+    resolved = {**asdict(settings), "news": settings.stories}
+    summary = {"settings": resolved, "titles": "borrowed" if borrowed else "invented", "written": asdict(counts)}
+    path.write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
 
 
-def clock(second: int) -> str:
-    """A time as MIND writes it, such as 11/11/2019 9:05:58 AM."""
+def format_time(second: int) -> str:
+    """A time in MIND's format, such as 11/11/2019 9:05:58 AM."""
     time = FIRST_DAY + timedelta(seconds=second)
     half = "AM" if time.hour < 12 else "PM"
     return f"{time.month}/{time.day}/{time.year} {(time.hour - 1) % 12 + 1}:{time.minute:02}:{time.second:02} {half}"

@@ -1,21 +1,45 @@
-"""Reading log files again line by line, to say where a problem stands."""
+"""Find the line of a log file that breaks the format.
+
+Queries only count bad rows. If there are any, a `FaultFinder` re-reads the files line by line to find the first one.
+"""
 
 import csv
 import itertools
 import json
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from drpn.errors import LogError
+from drpn.logs.engines.engine import EngineError
+
+
+class FaultFinder(Protocol):
+    """Re-reads log files, slowly, once a query has shown that something is wrong."""
+
+    def first_fault(self) -> str | None:
+        """The error message for the first bad line; None if every line is valid."""
+
+    def first_shown(self, news_id: str) -> str:
+        """The location of the first line that shows the story."""
+
+
+@contextmanager
+def explain_engine_errors(finder: FaultFinder) -> Iterator[None]:
+    """Turn a failed query into a `LogError` that names the bad line."""
+    try:
+        yield
+    except EngineError as error:
+        raise LogError(finder.first_fault() or f"the logs cannot be read: {error}") from error
 
 
 def require_files(*files: Path, root: Path, layout: str) -> None:
-    """Each of `files` is there and not empty; `layout` says what was expected."""
+    """Check that every file exists, is readable and is not empty; `layout` describes the expected files."""
     for file in files:
         if not file.is_file():
             raise LogError(f"{relative(file, root)} is missing in {root}; {layout}")
@@ -25,25 +49,33 @@ def require_files(*files: Path, root: Path, layout: str) -> None:
             raise LogError(f"{relative(file, root)} is empty; {layout}")
 
 
+def require_columns(present: Sequence[str], needed: Sequence[str], file: Path, root: Path) -> None:
+    """Check that the file has every needed column."""
+    missing = [name for name in needed if name not in present]
+    if missing:
+        names = ", ".join(present) or "none"
+        raise LogError(f"{relative(file, root)} has no column '{missing[0]}'; its columns are: {names}")
+
+
 def relative(file: Path, root: Path) -> str:
-    """The file as seen from the folder the user named."""
+    """The path of the file relative to the folder that the user passed."""
     return file.relative_to(root).as_posix() if file.is_relative_to(root) else str(file)
 
 
 def text_lines(file: Path, root: Path) -> Iterator[tuple[str, str]]:
-    """(place, line without its end) of a text file; a LogError where it is not UTF-8."""
+    """(location, line without its newline) for every line of a text file; a LogError where it is not UTF-8."""
     name = relative(file, root)
     with file.open("rb") as stream:
         for number, raw in enumerate(stream, start=1):
             try:
                 yield f"{name}:{number}", raw.decode("utf-8").rstrip("\r\n")
             except UnicodeDecodeError as error:
-                wrong = raw[error.start : error.start + 1].hex()
-                raise LogError(f"{name}:{number}: byte 0x{wrong} is not UTF-8; convert the file to UTF-8") from error
+                bad_byte = raw[error.start : error.start + 1].hex()
+                raise LogError(f"{name}:{number}: byte 0x{bad_byte} is not UTF-8; convert the file to UTF-8") from error
 
 
 def records(file: Path, root: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(place, columns by name) of a CSV, JSON Lines or Parquet file."""
+    """(location, values by column name) for every row of a CSV, JSON Lines or Parquet file."""
     if file.suffix == ".csv":
         return _csv_records(file, root)
     if file.suffix == ".parquet":
@@ -57,25 +89,25 @@ def _csv_records(file: Path, root: Path) -> Iterator[tuple[str, dict[str, Any]]]
     header = next(rows)
     try:
         for row in rows:
-            place = f"{relative(file, root)}:{rows.line_num}"
+            location = f"{relative(file, root)}:{rows.line_num}"
             if len(row) != len(header):
-                raise LogError(f"{place}: {len(row)} columns where the header has {len(header)}")
-            yield place, dict(zip(header, row, strict=True))
+                raise LogError(f"{location}: {len(row)} columns where the header has {len(header)}")
+            yield location, dict(zip(header, row, strict=True))
     except csv.Error as error:
         raise LogError(f"{relative(file, root)}:{rows.line_num}: {error}") from error
 
 
 def _json_records(file: Path, root: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    for place, line in text_lines(file, root):
+    for location, line in text_lines(file, root):
         if not line.strip():
             continue
         try:
             record = json.loads(line)
         except json.JSONDecodeError as error:
-            raise LogError(f"{place}: not a JSON object: {error.msg}") from error
+            raise LogError(f"{location}: not a JSON object: {error.msg}") from error
         if not isinstance(record, dict):
-            raise LogError(f"{place}: not a JSON object: {line[:40]!r}")
-        yield place, record
+            raise LogError(f"{location}: not a JSON object: {line[:40]!r}")
+        yield location, record
 
 
 def _parquet_records(file: Path, root: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -87,11 +119,3 @@ def _parquet_records(file: Path, root: Path) -> Iterator[tuple[str, dict[str, An
                 yield f"{name}: row {next(numbers)}", record
     except pa.ArrowException as error:
         raise LogError(f"{name} is not a Parquet file: {str(error).splitlines()[0]}") from error
-
-
-def require_columns(present: Sequence[str], needed: Sequence[str], file: Path, root: Path) -> None:
-    """Each of `needed` is a column of the file."""
-    missing = [name for name in needed if name not in present]
-    if missing:
-        found = ", ".join(present) or "none"
-        raise LogError(f"{relative(file, root)} has no column '{missing[0]}'; its columns are: {found}")
