@@ -58,7 +58,7 @@ def test_stopped_by_ctrl_c(drpn, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         patch.setattr(train, "validation_auc", interrupted)
         done = drpn(*TUNE, *SMALL)
     assert done.returncode == 130
-    assert "drpn: the same command goes on; finished trials are not repeated\n" in done.stderr
+    assert "drpn: repeat the command to continue; finished trials are not repeated\n" in done.stderr
     assert {path.name for path in tmp_path.iterdir()} == {"data", "nrms.toml.trials"}
 
 

@@ -29,8 +29,10 @@ def test_compare(drpn, newsroom: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     for name in ("drpn", "nrms", "popularity", "oracle"):
         assert f"\n{name} " in done.stdout
-    assert "2 models, 1 seed each; 3 comparisons with DRPN, of which one in twenty misses by chance" in done.stdout
-    assert done.stdout.endswith("tables: tables/table2.md, tables/table3.md (.tex too); picture: tables/compare.png\n")
+    assert (
+        "2 models, 1 seed each; 3 comparisons with DRPN, expect one interval in twenty to miss by chance" in done.stdout
+    )
+    assert done.stdout.endswith("tables: tables/table2.md, tables/table3.md (also .tex); picture: tables/compare.png\n")
     assert "drpn-0: test AUC " in done.stderr
     assert "\n2 runs  " in done.stderr
     assert "\nthe paper's claims on these data: " in done.stdout
@@ -53,7 +55,7 @@ def test_reproduce(drpn, newsroom: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "\n  not run        DFN is below DEERS\n" in done.stdout
     assert "DRPN outperforms all baselines: " in done.stdout
-    assert done.stdout.endswith("in full: paper/claims.md; the data: paper/table1.md\n")
+    assert done.stdout.endswith("all comparisons: paper/claims.md; statistics of the data: paper/table1.md\n")
     assert (tmp_path / "paper" / "reproduce.json").exists()
 
 
@@ -61,9 +63,9 @@ def test_reproduce(drpn, newsroom: Path, tmp_path: Path) -> None:
     ("options", "message"),
     [
         (["--models", "drpn,nmrs"], "there is no model 'nmrs'; did you mean 'nrms'?"),
-        (["--models", " , "], "--models names no model; write names with commas between them, or all"),
+        (["--models", " , "], "--models names no model; write names separated by commas, or all"),
         (["--configs", "nowhere"], "--configs nowhere: there is no such folder"),
-        (["--configs", "."], "--configs .: it has no NAME.toml of a model that is asked for, such as drpn.toml"),
+        (["--configs", "."], "--configs .: no file NAME.toml for any of the models, such as drpn.toml"),
         (["--config", "nowhere.toml"], "nowhere.toml: there is no such settings file"),
         (["--models", "nrms", "--set", "model.denoise=false"], "none of the models has a setting 'model.denoise'; "),
     ],
