@@ -67,13 +67,13 @@ def test_values_are_read_by_their_kind(assignment: str, expected: Kitchen) -> No
             "kitchen.zzz=4",
             "there is no setting 'kitchen.zzz'; choose from cellar, cook, heat, open, ovens, style, tables",
         ),
-        ("kitchn.ovens=4", "--set kitchn.ovens=4: there is no section 'kitchn'; did you mean 'kitchen'?"),
+        ("kitchn.ovens=4", "setting 'kitchn.ovens=4': there is no section 'kitchn'; did you mean 'kitchen'?"),
         ("kitchen.ovens=true", "kitchen.ovens is True; it takes a whole number"),
         ("kitchen.ovens=1.5", "kitchen.ovens is 1.5; it takes a whole number"),
         ("kitchen.open=1", "kitchen.open is 1; it takes true or false"),
         ("kitchen.style=raw", "kitchen.style is 'raw'; choose from 'slow', 'fast'"),
         ("kitchen.ovens=0", "kitchen.ovens is 0; it takes 1 or more"),
-        ("ovens=0", "--set ovens=0: write it as section.key=value, for example data.history=true"),
+        ("ovens=0", "setting 'ovens=0': write it as section.key=value, for example data.history=true"),
     ],
 )
 def test_a_bad_value_is_named(assignment: str, message: str) -> None:

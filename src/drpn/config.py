@@ -65,8 +65,8 @@ def _parse_assignment(assignment: str, sections: Iterable[str]) -> tuple[str, st
     path, equals, text = assignment.partition("=")
     name, dot, key = path.strip().partition(".")
     if not (equals and dot and key):
-        raise SettingsError(f"--set {assignment}: write it as section.key=value, for example data.history=true")
-    known(name, sections, f"--set {assignment}: there is no section '{name}'")
+        raise SettingsError(f"setting '{assignment}': write it as section.key=value, for example data.history=true")
+    known(name, sections, f"setting '{assignment}': there is no section '{name}'")
     try:
         value = tomllib.loads(f"value = {text.strip()}")["value"]
     except tomllib.TOMLDecodeError:

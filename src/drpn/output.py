@@ -26,7 +26,9 @@ def atomic_folder(target: Path, *, replace: bool = False) -> Iterator[Path]:
     target = Path(os.path.abspath(target))  # noqa: PTH100 (resolve() would follow a link that `target` may be)
     if target.exists() and not _is_empty_folder(target):
         if not replace:
-            raise OutputError(f"{target} exists; choose another folder or pass --force to replace it")
+            raise OutputError(
+                f"{target} exists; choose another folder or replace it", hint="pass --force to replace it"
+            )
         if not (target / MARK).exists():
             raise OutputError(f"{target} was not made by drpn and will not be replaced; choose another folder")
     with explain_write_errors(target):

@@ -47,7 +47,8 @@ def test_missing_folder(refused) -> None:
 def test_a_folder_without_logs(refused, tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     message = refused("prepare", "logs", "--out", "data")
-    assert message.startswith("logs holds no logs that are known; pass --format. MIND logs are train/ and dev/")
+    assert message.startswith("logs holds no logs that are known; name its format. MIND logs are train/ and dev/")
+    assert message.endswith("; pass --format with one of mind, ebnerd, events")
 
 
 def test_missing_file(refused, mind: Path) -> None:
@@ -90,7 +91,8 @@ def test_a_label_that_is_not_0_or_1(refused, mind: Path, label: str) -> None:
 def test_news_shown_but_not_in_the_news_file(refused, drpn, mind: Path) -> None:
     edit(mind / "behaviors.tsv", 4, "N1-0", "N99999-0")
     assert refused("prepare", mind, "--out", "data") == (
-        "news N99999, shown in behaviors.tsv:4, is not in news.tsv; pass --skip-unknown-news to leave it out (1 such)"
+        "story N99999, shown in behaviors.tsv:4, is not in news.tsv (1 such); add it or skip unknown stories; "
+        "pass --skip-unknown-news to skip them"
     )
     done = drpn("prepare", mind, "--out", "data", "--skip-unknown-news")
     assert done.returncode == 0, done.stderr
@@ -162,9 +164,12 @@ def test_too_few_days(refused, mind: Path) -> None:
 def test_a_folder_that_is_not_a_dataset(refused, tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     assert refused("stats", "logs") == (
-        "logs is not a dataset folder: it has no manifest.json; make one with: drpn prepare"
+        "logs is not a dataset folder: it has no manifest.json; prepare one from logs; "
+        "run: drpn prepare LOGS --out FOLDER"
     )
-    assert refused("stats", "nowhere") == "nowhere is missing; make it with: drpn prepare LOGS --out nowhere"
+    assert refused("stats", "nowhere") == (
+        "nowhere is missing; prepare it from logs; run: drpn prepare LOGS --out nowhere"
+    )
     (tmp_path / "logs" / "manifest.json").write_text("[]")
     assert refused("stats", "logs") == (
         "logs/manifest.json is not the manifest of a dataset folder; prepare the logs again"
@@ -202,11 +207,11 @@ def test_a_changed_statistic_is_noticed(refused, drpn, mind: Path, tmp_path: Pat
     ("assignment", "message"),
     [
         ("data.cliked=5", "there is no setting 'data.cliked'; did you mean 'clicked'?"),
-        ("dta.clicked=5", "--set dta.clicked=5: there is no section 'dta'; did you mean 'data'?"),
+        ("dta.clicked=5", "setting 'dta.clicked=5': there is no section 'dta'; did you mean 'data'?"),
         ("data.clicked=many", "data.clicked is 'many'; it takes a whole number"),
         ("data.clicked=0", "data.clicked is 0; it takes 1 or more"),
         ("data.graph=clique", "data.graph is 'clique'; choose from 'co-click', 'consecutive'"),
-        ("data.clicked", "--set data.clicked: write it as section.key=value, for example data.history=true"),
+        ("data.clicked", "setting 'data.clicked': write it as section.key=value, for example data.history=true"),
     ],
 )
 def test_an_unknown_setting(refused, mind: Path, assignment: str, message: str) -> None:
@@ -217,7 +222,7 @@ def test_a_folder_that_exists(refused, mind: Path, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "thesis.txt").write_text("all I have")
     assert refused("prepare", mind, "--out", "data") == (
-        f"{tmp_path / 'data'} exists; choose another folder or pass --force to replace it"
+        f"{tmp_path / 'data'} exists; choose another folder or replace it; pass --force to replace it"
     )
     assert (tmp_path / "data" / "thesis.txt").read_text() == "all I have"
 

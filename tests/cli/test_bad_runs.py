@@ -74,9 +74,11 @@ def run(trained_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     return Path("run")
 
 
-def refusal(opening: Callable[[], object]) -> str:
+def refusal(opening: Callable[[], object], hint: str = "") -> str:
+    """The message with which a run or bundle is refused."""
     with pytest.raises(RunError) as raised:
         opening()
+    assert raised.value.hint == hint
     return str(raised.value)
 
 
@@ -87,11 +89,12 @@ def test_a_run_with_nothing_wrong_is_opened(run: Path) -> None:
 
 def test_a_run_folder_that_is_not_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    expected = "it has no run.json; make one with: drpn train FOLDER --out"
     Path("empty").mkdir()
     Path("file").touch()
     for name in ("nowhere", "empty", "file"):
-        assert refusal(lambda name=name: Run.open(Path(name))) == f"{name} is not a run: {expected} {name}"
+        message = f"{name} is not a run: it has no run.json; train a model first"
+        hint = f"run: drpn train FOLDER --out {name}"
+        assert refusal(lambda name=name: Run.open(Path(name)), hint) == message
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", "{", '"run"'])
@@ -108,8 +111,8 @@ def test_a_run_of_a_newer_format(run: Path) -> None:
 
 def test_a_run_that_was_not_trained_to_its_end(run: Path) -> None:
     shutil.rmtree(run / "bundle")
-    message = "run has not been trained to its end; take it up with: drpn train … --resume"
-    assert refusal(Run.open(run).bundle) == message
+    message = "run has not finished training; resume it"
+    assert refusal(Run.open(run).bundle, "repeat its drpn train command with --resume") == message
 
 
 def test_a_run_whose_dataset_has_been_made_anew(run: Path, tmp_path: Path, drpn, mind: Path) -> None:
@@ -145,8 +148,8 @@ def test_a_bundle_with_one_file_missing(run: Path) -> None:
         assert refusal(Run.open(run).bundle) == message
         file.write_bytes(whole)
     (run / "bundle" / "manifest.json").unlink()
-    message = "run/bundle is not a bundle: it has no manifest.json; make one with: drpn train"
-    assert refusal(Run.open(run).bundle) == message
+    message = "run/bundle is not a bundle: it has no manifest.json; train a model first"
+    assert refusal(Run.open(run).bundle, "run: drpn train FOLDER --out RUN") == message
 
 
 def test_a_bundle_with_a_file_cut_short(run: Path) -> None:
@@ -213,7 +216,7 @@ def test_an_unknown_model(refused, data: Path, model: str, message: str) -> None
     [
         ("model.sise=3", "there is no setting 'model.sise'; did you mean 'size'?"),
         ("training.epoch=3", "there is no setting 'training.epoch'; did you mean 'epochs'?"),
-        ("trainin.epochs=3", "--set trainin.epochs=3: there is no section 'trainin'; did you mean 'training'?"),
+        ("trainin.epochs=3", "setting 'trainin.epochs=3': there is no section 'trainin'; did you mean 'training'?"),
         ("model.size=big", "model.size is 'big'; it takes a whole number"),
         ("model.heads=7", "model.heads is 7; it takes a divisor of size, which is 300"),
         ("training.batch=0", "training.batch is 0; it takes 1 or more"),
@@ -252,10 +255,11 @@ def test_a_folder_prepared_by_another_version(refused, data: Path) -> None:
 
 def test_a_dataset_folder_that_is_not_one(refused, mind: Path) -> None:
     assert refused("train", "nowhere", "--out", "run", *SETS) == (
-        "nowhere is missing; make it with: drpn prepare LOGS --out nowhere"
+        "nowhere is missing; prepare it from logs; run: drpn prepare LOGS --out nowhere"
     )
     assert refused("train", mind, "--out", "run", *SETS) == (
-        f"{mind} is not a dataset folder: it has no manifest.json; make one with: drpn prepare"
+        f"{mind} is not a dataset folder: it has no manifest.json; prepare one from logs; "
+        "run: drpn prepare LOGS --out FOLDER"
     )
 
 
@@ -269,7 +273,7 @@ def test_training_into_a_folder_that_holds_other_things(refused, data: Path, tmp
 def test_training_into_a_run(refused, drpn, data: Path) -> None:
     assert drpn("train", data, "--out", "run", *SETS).returncode == 0
     assert refused("train", data, "--out", "run", *SETS) == (
-        "run is a run already; pass --resume to take it up, or choose another folder"
+        "run already holds a run; resume it or choose another folder; pass --resume to resume it"
     )
 
 

@@ -46,7 +46,7 @@ def test_compare(drpn, newsroom: Path, tmp_path: Path) -> None:
     changed = refused(drpn, "compare", newsroom / "data", "--out", "tables", *FEW, "--set", "model.size=16")
     assert changed == (
         "tables/runs/drpn-0 was run with model.size = 8, and 16 is asked for now; "
-        "choose another --out, or pass --again to train it anew"
+        "choose another output folder or train it again; pass --again to train it again"
     )
 
 
@@ -77,11 +77,11 @@ def test_options_that_are_refused(drpn, newsroom: Path, options: list[str], mess
 
 def test_a_folder_that_is_not_there(drpn) -> None:
     message = refused(drpn, "compare", "nowhere", "--out", "tables")
-    assert message == "nowhere is missing; make it with: drpn prepare LOGS --out nowhere"
+    assert message == "nowhere is missing; prepare it from logs; run: drpn prepare LOGS --out nowhere"
     assert refused(drpn, "reproduce", "nowhere", "--out", "paper") == "nowhere is missing; name a folder of logs"
 
 
 def test_a_model_named_on_a_folder_that_lacks_its_data(drpn, newsroom: Path) -> None:
     message = refused(drpn, "compare", newsroom / "data", "--out", "tables", "--models", "drpn,gerl")
     assert message.startswith("gerl needs the neighbours of users, which ")
-    assert "prepare it again with: drpn prepare LOGS" in message
+    assert "; prepare it again with data.user_neighbours=10; run: drpn prepare LOGS" in message

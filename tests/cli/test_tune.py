@@ -64,7 +64,7 @@ def test_stopped_by_ctrl_c(drpn, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
 def test_without_optuna_the_message_says_how_to_get_it(drpn, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "optuna", None)  # importing it fails, whatever is installed
-    assert refused(drpn, *TUNE) == 'drpn tune needs Optuna; install it with: pip install "drpn[tune]"'
+    assert refused(drpn, *TUNE) == 'tuning needs Optuna; install it with: pip install "drpn[tune]"'
     assert {path.name for path in tmp_path.iterdir()} == {"data"}
 
 
@@ -72,7 +72,7 @@ def test_without_optuna_the_message_says_how_to_get_it(drpn, monkeypatch: pytest
     ("options", "message"),
     [
         (["--model", "nmrs"], "there is no model 'nmrs'; did you mean 'nrms'?"),
-        (["--model", "gerl"], "gerl needs the neighbours of users, which data lacks; prepare it again with: drpn pre"),
+        (["--model", "gerl"], "gerl needs the neighbours of users, which data lacks; prepare it again with data.use"),
         (["--set", "model.denoise=true"], "there is no setting 'model.denoise'; "),
         (["--config", "nowhere.toml"], "nowhere.toml: there is no such settings file"),
         (["--out", "data"], "data is a folder; name a file, such as data/tuned.toml"),
@@ -85,4 +85,4 @@ def test_options_that_are_refused(drpn, options: list[str], message: str, tmp_pa
 
 def test_a_folder_that_is_not_there(drpn) -> None:
     message = refused(drpn, "tune", "nowhere", "--model", "nrms", "--out", "nrms.toml")
-    assert message == "nowhere is missing; make it with: drpn prepare LOGS --out nowhere"
+    assert message == "nowhere is missing; prepare it from logs; run: drpn prepare LOGS --out nowhere"

@@ -134,9 +134,9 @@ def test_a_file_for_entities_that_nobody_asked_for(logs: Path, tmp_path: Path) -
     with pytest.raises(SettingsError) as raised:
         prepare(logs, tmp_path / "data", entities=Path("own.vec"))
     assert str(raised.value) == (
-        "own.vec was named for entities, but data.entities is 0; say how many of each title to keep, for example "
-        "--set data.entities=5"
+        "own.vec has entity vectors, but data.entities is 0; set how many entities of each title to keep"
     )
+    assert raised.value.hint == "for example --set data.entities=5"
 
 
 @pytest.mark.parametrize("name", ["abstracts", "entities", "user_neighbours", "vector_size"])
@@ -152,5 +152,5 @@ def test_the_command_takes_a_file(drpn, logs: Path, tmp_path: Path) -> None:
     assert entities(Dataset.open(tmp_path / "data"))[4] == ["Q9", "Q2"]
     refused = drpn("prepare", logs, "--out", "other", "--entities", "own.vec")
     assert refused.returncode == 2
-    assert refused.stderr.splitlines()[-1].startswith("drpn: own.vec was named for entities, but data.entities is 0; ")
+    assert refused.stderr.splitlines()[-1].startswith("drpn: own.vec has entity vectors, but data.entities is 0; ")
     assert not (tmp_path / "other").exists()

@@ -53,8 +53,9 @@ def new_titles(
     for name, labels in (("category", categories), ("subcategory", subcategories)):
         if labels and len(labels) != len(titles):
             raise SettingsError(
-                f"{len(labels)} --{name} for {len(titles)} --title; give one for each title, in their order "
-                "('' for none), or none at all"
+                f"the number of {name} labels is {len(labels)}, of titles {len(titles)}; give one label for each "
+                "title, in the same order ('' for none), or none at all",
+                hint=f"repeat --{name} once for each --title",
             )
     nothing = [""] * len(titles)
     return [NewTitle(*one) for one in zip(titles, categories or nothing, subcategories or nothing, strict=True)]

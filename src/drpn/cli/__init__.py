@@ -14,7 +14,8 @@ def main() -> None:
     try:
         app(prog_name="drpn")
     except DrpnError as error:
-        print(f"drpn: {' '.join(str(error).splitlines())}", file=sys.stderr)
+        line = "; ".join(filter(None, [str(error), error.hint]))
+        print(f"drpn: {' '.join(line.splitlines())}", file=sys.stderr)
         sys.exit(2)
     except SystemExit as exit:
         if exit.code == INTERRUPTED:  # typer turns KeyboardInterrupt into this exit code

@@ -30,5 +30,8 @@ def detect(folder: Path) -> str:
     if len(found) != 1:
         layouts = "; ".join(reader.LAYOUT for reader in _READERS.values())
         seen = f"looks like {' and '.join(found)}" if found else "holds no logs that are known"
-        raise LogError(f"{folder} {seen}; pass --format. {layouts}")
+        raise LogError(
+            f"{folder} {seen}; name its format. {layouts}",
+            hint="pass --format with one of mind, ebnerd, events",
+        )
     return found[0]

@@ -207,8 +207,8 @@ def _entity_files(logs: Logs, settings: DataSettings, named: Path | None) -> lis
     if named is not None:
         if not settings.entities:
             raise SettingsError(
-                f"{named} was named for entities, but data.entities is 0; say how many of each title to keep, for "
-                "example --set data.entities=5"
+                f"{named} has entity vectors, but data.entities is 0; set how many entities of each title to keep",
+                hint="for example --set data.entities=5",
             )
         return [named]
     beside = dict.fromkeys(file.parent / ENTITY_FILE for file in logs.sources) if settings.entities else ()

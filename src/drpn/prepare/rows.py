@@ -74,5 +74,6 @@ def _unknown(logs: Logs, news_id: str, count: int) -> UnknownNewsError:
     place = logs.places.where_shown(news_id)
     table = logs.sources[0].name
     return UnknownNewsError(
-        f"news {news_id}, shown in {place}, is not in {table}; pass --skip-unknown-news to leave it out ({count} such)"
+        f"story {news_id}, shown in {place}, is not in {table} ({count} such); add it or skip unknown stories",
+        hint="pass --skip-unknown-news to skip them",
     )

@@ -41,32 +41,35 @@ def requirements_of(model: str, settings: Any) -> tuple[str, ...]:
 
 def missing_requirements(model: str, settings: Any, dataset: Dataset) -> str | None:
     """What the folder lacks that the model needs, and how to prepare it, if it lacks anything."""
-    remedies = [REMEDIES[need] for need in requirements_of(model, settings) if NEEDS[need] not in dataset.arrays]
+    remedies = _missing(model, settings, dataset)
     if not remedies:
         return None
-    words = " and ".join(remedy.words for remedy in remedies)
-    more = {remedy.setting: remedy.value for remedy in remedies}
-    return (
-        f"{model} needs {words}, which {dataset.path} lacks; prepare it again with: "
-        f"drpn prepare LOGS --out {dataset.path} --force {_options(dataset, more)}"
-    )
+    features = " and ".join(remedy.words for remedy in remedies)
+    needed = " and ".join(f"data.{remedy.setting}={remedy.value}" for remedy in remedies)
+    return f"{model} needs {features}, which {dataset.path} lacks; prepare it again with {needed}"
+
+
+def prepare_hint(model: str, settings: Any, dataset: Dataset) -> str:
+    """The command that prepares the folder again with what the model needs and all else as it is."""
+    defaults, chosen = dataclasses.asdict(DataSettings()), dataset.manifest["settings"]
+    values = {name: chosen[name] for name, value in defaults.items() if chosen.get(name, value) != value}
+    values |= {remedy.setting: remedy.value for remedy in _missing(model, settings, dataset)}
+    options = ["--skip-unknown-news"] if chosen.get("skip_unknown_news") else []
+    options += [f"--set data.{name}={toml_value(value)}" for name, value in values.items()]
+    return f"run: drpn prepare LOGS --out {dataset.path} --force {' '.join(options)}"
 
 
 def check_requirements(model: str, settings: Any, dataset: Dataset) -> None:
-    """Refuse a folder that lacks what the model needs."""
+    """Refuse a folder that lacks data the model needs."""
     problem = missing_requirements(model, settings, dataset)
     if problem:
-        raise FolderError(problem)
+        raise FolderError(problem, hint=prepare_hint(model, settings, dataset))
 
 
-def _options(dataset: Dataset, more: dict[str, int]) -> str:
-    """What else was chosen for the folder, so that it stays as it was, and what it needs more."""
-    defaults, chosen = dataclasses.asdict(DataSettings()), dataset.manifest["settings"]
-    kept = {name: chosen[name] for name, value in defaults.items() if chosen.get(name, value) != value}
-    options = [f"--set data.{name}={toml_value(value)}" for name, value in (kept | more).items()]
-    return " ".join((["--skip-unknown-news"] if chosen.get("skip_unknown_news") else []) + options)
+def _missing(model: str, settings: Any, dataset: Dataset) -> list[Remedy]:
+    return [REMEDIES[need] for need in requirements_of(model, settings) if NEEDS[need] not in dataset.arrays]
 
 
 def toml_value(value: Any) -> str:
-    """As it is written behind --set."""
+    """A value as it is written in TOML and after `--set KEY=`."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -39,7 +39,9 @@ class Run:
         facts = {"format": FORMAT, **facts}
         if file.exists():
             if not resume:
-                raise RunError(f"{path} is a run already; pass --resume to take it up, or choose another folder")
+                raise RunError(
+                    f"{path} already holds a run; resume it or choose another folder", hint="pass --resume to resume it"
+                )
             known = _read(file)
             for name, words in (("model", "model"), ("dataset_files", "data")):
                 if known.get(name) != facts[name]:
@@ -61,7 +63,10 @@ class Run:
     def open(cls, path: Path) -> "Run":
         """The run at `path`."""
         if not (path / RUN).is_file():
-            raise RunError(f"{path} is not a run: it has no {RUN}; make one with: drpn train FOLDER --out {path}")
+            raise RunError(
+                f"{path} is not a run: it has no {RUN}; train a model first",
+                hint=f"run: drpn train FOLDER --out {path}",
+            )
         return cls(path, _read(path / RUN))
 
     def forget(self) -> None:
@@ -73,7 +78,9 @@ class Run:
     def bundle(self) -> Bundle:
         """What the training gave."""
         if not (self.path / BUNDLE).exists():
-            raise RunError(f"{self.path} has not been trained to its end; take it up with: drpn train … --resume")
+            raise RunError(
+                f"{self.path} has not finished training; resume it", hint="repeat its drpn train command with --resume"
+            )
         return Bundle.open(self.path / BUNDLE)
 
     def dataset(self) -> Dataset:

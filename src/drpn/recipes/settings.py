@@ -78,7 +78,7 @@ def _with(own: Settings, said: dict[str, config.Table], keys: set[str], model: s
     try:
         return Settings(**{name: config.build(getattr(own, name), table, section=name) for name, table in said.items()})
     except SettingsError as error:
-        raise SettingsError(f"{model}: {error}") from error
+        raise SettingsError(f"{model}: {error}", hint=error.hint) from error
 
 
 def shipped_configs(name: str) -> Path | None:
