@@ -1,4 +1,4 @@
-"""Whether a dataset folder has what a model needs beyond the paper's features, and how to prepare it where not."""
+"""Check that a dataset folder has the optional data a model needs, and say how to prepare it if not."""
 
 import dataclasses
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from drpn.recipes.settings import entry
 
 
 class Remedy(NamedTuple):
-    """What a folder may lack, in words, and the setting that adds it."""
+    """Optional data of a folder, described in words, and the setting that adds it."""
 
     words: str
     setting: str
@@ -23,24 +23,24 @@ REMEDIES = {
     "entities": Remedy("the entities of titles", "entities", 5),
     "abstracts": Remedy("the words of abstracts", "abstracts", 40),
     "user_neighbours": Remedy("the neighbours of users", "user_neighbours", 10),
-    "news_neighbours": Remedy("the neighbours of news", "neighbours", 5),
+    "news_neighbours": Remedy("the neighbours of stories", "neighbours", 5),
 }
 
 _SMALLEST = DataShape(news=2, words=2, users=2, categories=2, subcategories=2, entities=2)
 
 
 def minimal_model(model: str, settings: Any) -> ClickModel:
-    """The model for data that hold next to nothing: enough to ask it what it reads and needs."""
+    """Return the model for the smallest possible dataset, to find out what it reads and needs."""
     return entry(model).model(settings, _SMALLEST)
 
 
 def requirements_of(model: str, settings: Any) -> tuple[str, ...]:
-    """What a model with these settings needs, whatever the data."""
+    """Return the optional data that a model with these settings needs, as keys of `REMEDIES`."""
     return minimal_model(model, settings).needs
 
 
 def missing_requirements(model: str, settings: Any, dataset: Dataset) -> str | None:
-    """What the folder lacks that the model needs, and how to prepare it, if it lacks anything."""
+    """Return a sentence on the data that the model needs and the folder lacks, or None if it lacks nothing."""
     remedies = _missing(model, settings, dataset)
     if not remedies:
         return None
@@ -50,7 +50,7 @@ def missing_requirements(model: str, settings: Any, dataset: Dataset) -> str | N
 
 
 def prepare_hint(model: str, settings: Any, dataset: Dataset) -> str:
-    """The command that prepares the folder again with what the model needs and all else as it is."""
+    """Return the command that prepares the folder again with the missing data and the same other settings."""
     defaults, chosen = dataclasses.asdict(DataSettings()), dataset.manifest["settings"]
     values = {name: chosen[name] for name, value in defaults.items() if chosen.get(name, value) != value}
     values |= {remedy.setting: remedy.value for remedy in _missing(model, settings, dataset)}
