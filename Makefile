@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install lock demo test test-gpu test-all check format bench clean
+.PHONY: help install lock demo test test-gpu test-all check format docs bench clean
 
 help:  ## Show what can be done here
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:[^#]*## /\t/' | expand -t 12
@@ -50,6 +50,9 @@ lock:  ## Write requirements.lock anew from the ranges in pyproject.toml
 format: install  ## Put the code in its usual form
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: install  ## Write docs/commands.md from the help texts of the commands
+	$(BIN)/python -m drpn.cli.reference docs/commands.md
 
 clean:  ## Remove .venv and what the demo and the tools left
 	rm -rf .venv build demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,4 +1,4 @@
-"""Where the real data lie, and logs small enough to write by hand."""
+"""Fixtures for all tests: a small MIND log, and the command line within this process."""
 
 import sys
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from writing import MindLine, write_mind
 
 @pytest.fixture
 def mind(tmp_path: Path) -> Path:
-    """A whole MIND folder of one part with three days, nothing wrong with it."""
+    """A valid MIND folder of one part with three days."""
     lines = [
         MindLine("1", "U1", "11/9/2019 8:00:00 AM", "N1-1 N2-0"),
         MindLine("2", "U2", "11/9/2019 9:00:00 AM", "N2-1 N3-0"),
@@ -25,7 +25,7 @@ def mind(tmp_path: Path) -> Path:
 
 
 class Done(NamedTuple):
-    """How a command ended."""
+    """Exit code and output of a command."""
 
     returncode: int
     stdout: str
@@ -34,7 +34,7 @@ class Done(NamedTuple):
 
 @pytest.fixture
 def drpn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
-    """Run the command line in `tmp_path`, within this process."""
+    """A function that runs the command line in `tmp_path`, within this process."""
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments: object) -> Done:

@@ -1,4 +1,4 @@
-"""Settings from TOML and --set."""
+"""Settings from TOML files and --set."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +16,7 @@ from drpn.training.settings import TrainingSettings
 
 @dataclass(frozen=True, kw_only=True)
 class Kitchen:
-    """Settings of every kind."""
+    """Settings of every type."""
 
     ovens: int = 2
     heat: float = 1.5
@@ -36,7 +36,7 @@ def load(*sets: str, file: Path | None = None) -> Kitchen:
     return kitchen
 
 
-def test_a_set_value_beats_the_file_and_the_file_beats_the_default(tmp_path: Path) -> None:
+def test_set_overrides_the_file_and_the_file_overrides_the_default(tmp_path: Path) -> None:
     file = tmp_path / "a.toml"
     file.write_text('[kitchen]\novens = 3\nheat = 2\ncellar = "wine"\n')
     assert load("kitchen.ovens=4", file=file) == Kitchen(ovens=4, heat=2.0, cellar=Path("wine"))
@@ -55,7 +55,7 @@ def test_a_set_value_beats_the_file_and_the_file_beats_the_default(tmp_path: Pat
         ("kitchen.cellar=a/b", Kitchen(cellar=Path("a/b"))),
     ],
 )
-def test_values_are_read_by_their_kind(assignment: str, expected: Kitchen) -> None:
+def test_values_are_converted_to_the_type_of_the_setting(assignment: str, expected: Kitchen) -> None:
     assert load(assignment) == expected
 
 
@@ -67,16 +67,16 @@ def test_values_are_read_by_their_kind(assignment: str, expected: Kitchen) -> No
             "kitchen.zzz=4",
             "there is no setting 'kitchen.zzz'; choose from cellar, cook, heat, open, ovens, style, tables",
         ),
-        ("kitchn.ovens=4", "--set kitchn.ovens=4: there is no section 'kitchn'; did you mean 'kitchen'?"),
+        ("kitchn.ovens=4", "setting 'kitchn.ovens=4': there is no section 'kitchn'; did you mean 'kitchen'?"),
         ("kitchen.ovens=true", "kitchen.ovens is True; it takes a whole number"),
         ("kitchen.ovens=1.5", "kitchen.ovens is 1.5; it takes a whole number"),
         ("kitchen.open=1", "kitchen.open is 1; it takes true or false"),
         ("kitchen.style=raw", "kitchen.style is 'raw'; choose from 'slow', 'fast'"),
         ("kitchen.ovens=0", "kitchen.ovens is 0; it takes 1 or more"),
-        ("ovens=0", "--set ovens=0: write it as section.key=value, for example data.history=true"),
+        ("ovens=0", "setting 'ovens=0': write it as section.key=value, for example data.history=true"),
     ],
 )
-def test_a_bad_value_is_named(assignment: str, message: str) -> None:
+def test_the_error_names_the_bad_value(assignment: str, message: str) -> None:
     with pytest.raises(SettingsError) as error:
         load(assignment)
     assert str(error.value) == message
@@ -87,11 +87,11 @@ def test_a_bad_value_is_named(assignment: str, message: str) -> None:
     [
         ("[kitchen\n", "is not valid TOML: "),
         ("[kitchne]\n", "there is no section [kitchne]; did you mean 'kitchen'?"),
-        ("kitchen = 3\n", "'kitchen' stands outside a section; write it under [section]"),
+        ("kitchen = 3\n", "'kitchen' is outside a section; write it under [section]"),
         ("[kitchen]\noven = 3\n", "there is no setting 'kitchen.oven'; did you mean 'ovens'?"),
     ],
 )
-def test_a_bad_file_is_named(tmp_path: Path, text: str, message: str) -> None:
+def test_the_error_names_the_bad_file(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "a.toml"
     file.write_text(text)
     with pytest.raises(SettingsError) as error:
@@ -99,7 +99,7 @@ def test_a_bad_file_is_named(tmp_path: Path, text: str, message: str) -> None:
     assert message in str(error.value)
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
+def test_the_error_names_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"b\.toml: there is no such settings file"):
         load(file=tmp_path / "b.toml")
 
@@ -108,24 +108,24 @@ CONFIGS = sorted((Path(__file__).parents[1] / "configs").glob("*.toml"))
 
 
 @pytest.mark.parametrize("file", CONFIGS, ids=lambda file: file.stem)
-def test_every_shipped_config_is_taken_and_changes_something(file: Path) -> None:
-    found, defaults = load_settings_of(CATALOGUE, file), load_settings_of(CATALOGUE)
-    assert all(found[model] != defaults[model] for model in CATALOGUE)
-    assert load_data_settings(file) == found["drpn"].data
+def test_every_shipped_config_loads_and_changes_every_model(file: Path) -> None:
+    settings, defaults = load_settings_of(CATALOGUE, file), load_settings_of(CATALOGUE)
+    assert all(settings[model] != defaults[model] for model in CATALOGUE)
+    assert load_data_settings(file) == settings["drpn"].data
 
 
 TUNED = sorted((Path(__file__).parents[1] / "configs").glob("*/*.toml"))
 
 
 @pytest.mark.parametrize("file", TUNED, ids=lambda file: f"{file.parent.name}/{file.stem}")
-def test_every_tuned_config_is_taken_by_its_model(file: Path) -> None:
-    found, text = load_settings(file, model=file.stem), file.read_text()
+def test_every_tuned_config_loads_for_its_model(file: Path) -> None:
+    settings, text = load_settings(file, model=file.stem), file.read_text()
     best = next(line.split() for line in text.splitlines() if line.startswith("#") and line.endswith("  best"))
-    assert best[3:5] == [f"{found.training.rate:g}", f"{found.training.decay:g}"]
+    assert best[3:5] == [f"{settings.training.rate:g}", f"{settings.training.decay:g}"]
     assert {path.stem for path in file.parent.glob("*.toml")} == set(CATALOGUE)
 
 
-def test_data_settings_may_stand_beside_those_of_any_model(tmp_path: Path) -> None:
+def test_data_settings_load_from_a_file_with_settings_of_any_model(tmp_path: Path) -> None:
     file = tmp_path / "a.toml"
     file.write_text("[data]\nwords = 9\n[model]\nfilters = 7\n")
     assert load_data_settings(file, ["data.neighbours=3"]) == DataSettings(words=9, neighbours=3)
@@ -134,23 +134,23 @@ def test_data_settings_may_stand_beside_those_of_any_model(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
-def test_a_model_may_have_training_defaults_of_its_own(name: str, tmp_path: Path) -> None:
-    """The file and --set come after them, as after any default."""
-    own = dict(CATALOGUE[name].training)
-    assert load_settings(model=name).training == TrainingSettings(**own)
+def test_a_model_can_have_its_own_training_defaults(name: str, tmp_path: Path) -> None:
+    """The file and --set override them like any default."""
+    defaults = dict(CATALOGUE[name].training)
+    assert load_settings(model=name).training == TrainingSettings(**defaults)
     file = tmp_path / "a.toml"
     file.write_text("[training]\nepochs = 3\n")
-    assert load_settings(file, model=name).training == TrainingSettings(**own | {"epochs": 3})
-    chosen = load_settings(file, ["training.loss=softmax"], model=name).training
-    assert chosen == TrainingSettings(**own | {"epochs": 3, "loss": "softmax"})
+    assert load_settings(file, model=name).training == TrainingSettings(**defaults | {"epochs": 3})
+    training = load_settings(file, ["training.loss=softmax"], model=name).training
+    assert training == TrainingSettings(**defaults | {"epochs": 3, "loss": "softmax"})
 
 
 @pytest.mark.parametrize(("name", "loss"), [("nrms", "softmax"), ("nrms-tce", "tce")])
-def test_which_models_are_trained_with_truncated_cross_entropy(name: str, loss: str) -> None:
+def test_only_tce_variants_use_truncated_cross_entropy(name: str, loss: str) -> None:
     assert load_settings(model=name).training.loss == loss
 
 
-def test_a_file_of_several_models_may_say_what_one_of_them_lacks(tmp_path: Path) -> None:
+def test_a_shared_file_can_have_settings_of_other_models(tmp_path: Path) -> None:
     file = tmp_path / "a.toml"
     file.write_text("[model]\nsize = 8\nfilters = 7\n")
     assert load_settings(file, model="nrms", of_several=True).model == replace(CATALOGUE["nrms"].settings, size=8)

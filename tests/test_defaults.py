@@ -1,4 +1,4 @@
-"""The defaults are the paper's; where it is silent, its authors' code decides, or a choice of ours."""
+"""Defaults come from the paper, else from its authors' code, else they are our choice."""
 
 from typing import Any
 
@@ -32,15 +32,15 @@ UNSTATED: list[tuple[Any, str, Any, str]] = [
     (TrainingSettings, "decay", 0.0, "the authors' code: plain Adam"),
     (TrainingSettings, "batch", 128, "the authors' code"),
     (DataSettings, "profile_days", None, "ours: in MIND's two parts all days before the 6th, the paper's five"),
-    (DrpnSettings, "id_dropout", 0.1, "ours: trains the vector of news without a known id"),
+    (DrpnSettings, "id_dropout", 0.1, "ours: trains the vector of stories without a known id"),
 ]
 
 
 @pytest.mark.parametrize(("settings", "name", "value", "source"), [*STATED, *UNSTATED])
-def test_a_default_is_what_its_source_says(settings: Any, name: str, value: Any, source: str) -> None:
+def test_default_matches_its_source(settings: Any, name: str, value: Any, source: str) -> None:
     assert getattr(settings(), name) == value, source
 
 
-def test_the_whole_model_is_the_default_and_the_catalogue_s() -> None:
-    """Every part of DRPN is in use (Section 4); what Section 5.5 takes away is an ablation."""
+def test_drpn_has_every_part_by_default() -> None:
+    """Section 4 describes all parts; the models of Section 5.5, without some of them, are ablations."""
     assert CATALOGUE["drpn"].settings == DrpnSettings(denoise=True, graph=True, clicked=True, skipped=True)

@@ -1,4 +1,7 @@
-"""TOML files and `--set key=value` become frozen dataclasses; an unknown key is an error with a hint."""
+"""Read settings from TOML files and `section.key=value` strings into frozen dataclasses.
+
+An unknown section or key is an error that names the closest known one.
+"""
 
 import dataclasses
 import difflib
@@ -16,19 +19,19 @@ T = typing.TypeVar("T")
 
 
 def load(sections: Mapping[str, Any], *, file: Path | None = None, sets: Iterable[str] = ()) -> dict[str, Any]:
-    """One settings object for each section: the given defaults, then the TOML file, then each `section.key=value`."""
+    """Return one settings object per section: the defaults, overridden by the TOML file, then by each of `sets`."""
     tables = read(sections, file=file, sets=sets)
     return {name: build(sections[name], tables[name], section=name) for name in sections}
 
 
 def read(sections: Iterable[str], *, file: Path | None = None, sets: Iterable[str] = ()) -> dict[str, Table]:
-    """What the TOML file, then each `section.key=value`, say of each section; the keys are not checked yet."""
+    """Return the keys and values of each section, from the TOML file and then from `sets`; keys are not checked."""
     tables: dict[str, Table] = {name: {} for name in sections}
     if file is not None:
         for name, table in _read_toml(file).items():
             known(name, tables, f"{file}: there is no section [{name}]")
             if not isinstance(table, dict):
-                raise SettingsError(f"{file}: '{name}' stands outside a section; write it under [section]")
+                raise SettingsError(f"{file}: '{name}' is outside a section; write it under [section]")
             tables[name] = table
     for assignment in sets:
         name, key, value = _parse_assignment(assignment, tables)
@@ -37,13 +40,13 @@ def read(sections: Iterable[str], *, file: Path | None = None, sets: Iterable[st
 
 
 def build(defaults: T, table: Table, *, section: str) -> T:
-    """`defaults` with the values of `table` in their place, each checked against its annotation."""
-    kinds = typing.get_type_hints(type(defaults))
-    fields = {field.name: kinds[field.name] for field in dataclasses.fields(defaults)}  # type: ignore[arg-type]
+    """Return `defaults` with the values of `table`, each checked against the type of its field."""
+    hints = typing.get_type_hints(type(defaults))
+    types_by_name = {field.name: hints[field.name] for field in dataclasses.fields(defaults)}  # type: ignore[arg-type]
     values = {}
     for key, value in table.items():
-        known(key, fields, f"there is no setting '{section}.{key}'")
-        values[key] = _convert(value, fields[key], f"{section}.{key}")
+        known(key, types_by_name, f"there is no setting '{section}.{key}'")
+        values[key] = _convert(value, types_by_name[key], f"{section}.{key}")
     try:
         return dataclasses.replace(defaults, **values)  # type: ignore[type-var]
     except ValueError as error:
@@ -65,26 +68,27 @@ def _parse_assignment(assignment: str, sections: Iterable[str]) -> tuple[str, st
     path, equals, text = assignment.partition("=")
     name, dot, key = path.strip().partition(".")
     if not (equals and dot and key):
-        raise SettingsError(f"--set {assignment}: write it as section.key=value, for example data.history=true")
-    known(name, sections, f"--set {assignment}: there is no section '{name}'")
+        raise SettingsError(f"setting '{assignment}': write it as section.key=value, for example data.history=true")
+    known(name, sections, f"setting '{assignment}': there is no section '{name}'")
     try:
         value = tomllib.loads(f"value = {text.strip()}")["value"]
     except tomllib.TOMLDecodeError:
-        value = text.strip()  # a bare word is a string
+        value = text.strip()  # an unquoted word is a string
     return name, key, value
 
 
 def known(name: str, choices: Iterable[str], problem: str) -> None:
-    """Refuse a name that is not among the choices, with a hint at the nearest."""
+    """Raise an error that starts with `problem` and suggests the closest choice, unless `name` is one of them."""
     choices = list(choices)
     if name in choices:
         return
-    near = difflib.get_close_matches(name, choices, n=1, cutoff=0.5)
-    hint = f"did you mean '{near[0]}'?" if near else f"choose from {', '.join(sorted(choices))}"
-    raise SettingsError(f"{problem}; {hint}")
+    closest = difflib.get_close_matches(name, choices, n=1, cutoff=0.5)
+    suggestion = f"did you mean '{closest[0]}'?" if closest else f"choose from {', '.join(sorted(choices))}"
+    raise SettingsError(f"{problem}; {suggestion}")
 
 
 def _convert(value: Any, kind: Any, name: str) -> Any:
+    """Return the value as `kind`, the type of the setting `name`."""
     choices = typing.get_args(kind)
     if typing.get_origin(kind) is typing.Literal:
         if value not in choices:
@@ -99,8 +103,8 @@ def _convert(value: Any, kind: Any, name: str) -> Any:
     if kind is Path and type(value) is str:
         return Path(value)
     if type(value) is not kind:
-        raise SettingsError(f"{name} is {value!r}; it takes {_NAMES.get(kind, kind)}")
+        raise SettingsError(f"{name} is {value!r}; it takes {_TYPE_NAMES.get(kind, kind)}")
     return value
 
 
-_NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "a word", Path: "a path"}
+_TYPE_NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "a word", Path: "a path"}

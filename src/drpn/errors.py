@@ -1,37 +1,43 @@
 """Every error a caller may catch.
 
 DrpnError
-├── SettingsError         a settings file or a --set value that cannot be used
-├── LogError              logs that cannot be read as they are
-│   └── UnknownNewsError  news that were shown but are not in the news table
+├── SettingsError         a setting that cannot be used
+├── LogError              logs that cannot be read
+│   └── UnknownNewsError  a story that was shown but is not in the news table
 ├── FolderError           a dataset folder that is missing, broken or of another format
 ├── RunError              a run or bundle that is missing, broken or of another format
 ├── ScoreError            scores that cannot be measured
-├── TrainingError         a training that cannot begin or go on
-│   └── DivergedError     a training whose loss or scores are no longer finite
+├── TrainingError         training that cannot start or continue
+│   └── DivergedError     training whose loss or scores are no longer finite
 ├── ExplainError          a model or a user that cannot be explained
 ├── MemoryShortError      not enough memory for the settings
-└── OutputError           results that cannot be written where they were asked for
+└── OutputError           results that cannot be written
 
-The message of each is one line: the place, the value and the way out. The command line prints it behind `drpn: ` and
-exits with 2.
+A message is one line with the place, the value and the way out, in words that fit Python code and the command line. Its
+`hint` adds the way out in words of the command line, such as an option. The command line prints `drpn: message; hint`
+and exits with code 2.
 """
 
 
 class DrpnError(Exception):
-    """Anything the caller can put right."""
+    """An error that the caller can fix."""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+        """What to type on the command line; may be empty."""
 
 
 class SettingsError(DrpnError):
-    """A settings file or a --set value that cannot be used."""
+    """A setting that cannot be used."""
 
 
 class LogError(DrpnError):
-    """Logs that cannot be read as they are."""
+    """Logs that cannot be read."""
 
 
 class UnknownNewsError(LogError):
-    """News that were shown but are not in the news table."""
+    """A story that was shown but is not in the news table."""
 
 
 class FolderError(DrpnError):
@@ -51,11 +57,11 @@ class ExplainError(DrpnError):
 
 
 class TrainingError(DrpnError):
-    """A training that cannot begin or go on."""
+    """Training that cannot start or continue."""
 
 
 class DivergedError(TrainingError):
-    """A training whose loss or scores are no longer finite."""
+    """Training whose loss or scores are no longer finite."""
 
 
 class MemoryShortError(DrpnError):
@@ -63,4 +69,4 @@ class MemoryShortError(DrpnError):
 
 
 class OutputError(DrpnError):
-    """Results that cannot be written where they were asked for."""
+    """Results that cannot be written."""

@@ -1,4 +1,4 @@
-"""Folders and files that are either whole or not there."""
+"""Write folders and files atomically: they appear complete or not at all."""
 
 import errno
 import fcntl
@@ -15,18 +15,20 @@ from safetensors import SafetensorError
 from drpn.errors import OutputError
 
 MARK = ".drpn"
-"""In every folder that `atomic_folder` made; no other folder is ever replaced."""
-_ONE_AT_A_TIME = threading.Lock()
+"""File that marks the folders made by `atomic_folder`; no other folder is ever replaced."""
+_UMASK_LOCK = threading.Lock()
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 @contextmanager
 def atomic_folder(target: Path, *, replace: bool = False) -> Iterator[Path]:
-    """A scratch folder beside `target` that takes its name when the block ends well, and vanishes when it does not."""
-    target = Path(os.path.abspath(target))  # noqa: PTH100 (resolve() would follow a link that `target` may be)
+    """Yield a scratch folder that is renamed to `target` when the block succeeds, and removed when it fails."""
+    target = Path(os.path.abspath(target))  # noqa: PTH100 (resolve() would follow `target` if it is a link)
     if target.exists() and not _is_empty_folder(target):
         if not replace:
-            raise OutputError(f"{target} exists; choose another folder or pass --force to replace it")
+            raise OutputError(
+                f"{target} exists; choose another folder or replace it", hint="pass --force to replace it"
+            )
         if not (target / MARK).exists():
             raise OutputError(f"{target} was not made by drpn and will not be replaced; choose another folder")
     with explain_write_errors(target):
@@ -36,20 +38,20 @@ def atomic_folder(target: Path, *, replace: bool = False) -> Iterator[Path]:
         with explain_write_errors(target):
             (scratch / MARK).touch()
             yield scratch
-            scratch.chmod(0o777 & ~_umask())  # mkdtemp makes it private
-            _put_in_place(scratch, target)
+            scratch.chmod(0o777 & ~_umask())  # mkdtemp makes a private folder
+            _move_into_place(scratch, target)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
 @contextmanager
 def atomic_file(target: Path) -> Iterator[Path]:
-    """A scratch file beside `target` that takes its name when the block ends well."""
+    """Yield a scratch file that is renamed to `target` when the block succeeds, and removed when it fails."""
     scratch = target.with_name(f".{target.name}.partial")
     try:
         with explain_write_errors(target):
             yield scratch
-            scratch.chmod(0o666 & ~_umask())  # safetensors makes its files private
+            scratch.chmod(0o666 & ~_umask())  # safetensors makes private files
             scratch.replace(target)
     finally:
         scratch.unlink(missing_ok=True)
@@ -57,7 +59,7 @@ def atomic_file(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Refuse a folder in which another process is at work; it is made if it is not there."""
+    """Hold a lock on the folder, which is created if missing; fail if another process holds it."""
     with explain_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         stream = (folder / ".lock").open("w")
@@ -65,7 +67,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise OutputError(f"another process is at work in {folder}; wait for it or choose another place") from error
+            raise OutputError(f"another process is using {folder}; wait for it or choose another folder") from error
         try:
             yield
         finally:
@@ -74,10 +76,10 @@ def lock_folder(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def explain_write_errors(target: Path) -> Iterator[None]:
-    """Tell in one line why `target` could not be written."""
+    """Turn system errors within the block into an OutputError that says why `target` cannot be written."""
     try:
         yield
-    except SafetensorError as error:  # which holds what the system said as words
+    except SafetensorError as error:  # its text contains the number of the system error
         if any(f"os error {number})" in str(error) for number in _NO_SPACE):
             raise OutputError(f"{target}: the disk is full; free some space or choose another place") from error
         raise OutputError(f"{target} cannot be written: {error}; choose another place") from error
@@ -85,11 +87,11 @@ def explain_write_errors(target: Path) -> Iterator[None]:
         if error.errno in _NO_SPACE:
             raise OutputError(f"{target}: the disk is full; free some space or choose another place") from error
         if error.filename is not None and not _inside(Path(os.fsdecode(error.filename)), target.parent):
-            raise  # an input that could not be read, not our output
+            raise  # an input could not be read; the output is not at fault
         raise OutputError(f"{target} cannot be written: {error.strerror or error}; choose another place") from error
 
 
-def _put_in_place(scratch: Path, target: Path) -> None:
+def _move_into_place(scratch: Path, target: Path) -> None:
     if not target.exists():
         scratch.rename(target)
         return
@@ -109,7 +111,7 @@ def _inside(path: Path, folder: Path) -> bool:
 
 
 def _umask() -> int:
-    with _ONE_AT_A_TIME:  # it can only be read by setting it, and checkpoints are written by a thread
+    with _UMASK_LOCK:  # the umask can only be read by setting it, and a thread writes checkpoints
         mask = os.umask(0)
         os.umask(mask)
     return mask

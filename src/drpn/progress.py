@@ -1,4 +1,4 @@
-"""What a long job says of itself: a bar on a terminal, plain lines elsewhere, nothing when nobody listens."""
+"""Progress of long jobs: bars on a terminal, plain lines elsewhere, or nothing."""
 
 import sys
 import time
@@ -11,21 +11,21 @@ from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColu
 from rich.progress import Progress as Bars
 
 Advance = Callable[[int], None]
-"""Say that so many more of the stage's units are done."""
+"""Call with the number of units that were completed since the last call."""
 
 
 class Progress(Protocol):
-    """Names the stages of a job as they run, and passes on short remarks."""
+    """Reports the stages of a job and short notes."""
 
     def stage(self, title: str, total: int | None = None) -> AbstractContextManager[Advance]:
-        """A stage that lasts as long as the block; `total` is its number of units, if that is known."""
+        """Report a stage while the block runs; `total` is its number of units, if known."""
 
     def note(self, text: str) -> None:
-        """One line the user should see, such as how many words have a vector."""
+        """Report one line, such as how many words have a vector."""
 
 
 class Silent:
-    """For callers that want no word."""
+    """Reports nothing."""
 
     @contextmanager
     def stage(self, title: str, total: int | None = None) -> Iterator[Advance]:  # noqa: ARG002
@@ -36,20 +36,20 @@ class Silent:
 
 
 class Lines:
-    """One line for each finished stage, for logs and pipes."""
+    """Prints one line per finished stage to standard error, for log files and pipes."""
 
     @contextmanager
     def stage(self, title: str, total: int | None = None) -> Iterator[Advance]:
         start = time.monotonic()
-        next_word = start + 10.0
+        next_report = start + 10.0
         done = 0
 
         def advance(units: int) -> None:
-            nonlocal done, next_word
+            nonlocal done, next_report
             done += units
-            if total and time.monotonic() >= next_word:
+            if total and time.monotonic() >= next_report:
                 self.note(f"  {title}: {done:,} of {total:,}")
-                next_word = time.monotonic() + 10.0
+                next_report = time.monotonic() + 10.0
 
         yield advance
         self.note(f"{title}  {time.monotonic() - start:.1f} s")
@@ -59,7 +59,7 @@ class Lines:
 
 
 class Terminal:
-    """A spinner or a bar for the running stage, a tick for each finished one."""
+    """Shows a spinner or a bar for the running stage and a tick for each finished one."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -79,6 +79,6 @@ class Terminal:
 
 
 def for_terminal() -> Progress:
-    """Bars where standard error is a terminal, lines elsewhere."""
+    """Return bars if standard error is a terminal, lines otherwise."""
     console = Console(stderr=True)
     return Terminal(console) if console.is_terminal else Lines()

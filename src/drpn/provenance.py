@@ -1,4 +1,4 @@
-"""Where numbers come from: the commit, the machine, the versions."""
+"""The commit, machine and package versions that produced a result."""
 
 import os
 import platform
@@ -12,20 +12,20 @@ _PACKAGES = ("numpy", "torch", "triton", "duckdb", "ibis-framework")
 
 
 def commit() -> str:
-    """The commit of this source; `-dirty` where it has changed since.
+    """Return the commit of this source, with `-dirty` if tracked files have changed since.
 
-    The variable DRPN_COMMIT goes before it: for a copy of the source that is no checkout, or an old one.
+    The environment variable DRPN_COMMIT overrides it, for a copy of the source without its repository.
     """
-    if named := os.environ.get("DRPN_COMMIT"):
-        return named
-    number = _git("rev-parse", "--short", "HEAD")
-    if not number or not _git("ls-files", "--", "__init__.py"):  # no checkout, or one of something else
+    if override := os.environ.get("DRPN_COMMIT"):
+        return override
+    head = _git("rev-parse", "--short", "HEAD")
+    if not head or not _git("ls-files", "--", "__init__.py"):  # no repository, or that of another project
         return "not known"
-    return f"{number}-dirty" if _git("status", "--porcelain", "--untracked-files=no", "--", ".") else number
+    return f"{head}-dirty" if _git("status", "--porcelain", "--untracked-files=no", "--", ".") else head
 
 
 def machine() -> dict[str, object]:
-    """What numbers are made on, and with which versions."""
+    """Return the commit, the hardware and the package versions, for JSON."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 30
     return {
         "commit": commit(),
@@ -34,7 +34,7 @@ def machine() -> dict[str, object]:
         "memory_gb": memory,
         **_gpu(),
         "python": platform.python_version(),
-        **{name: found for name in _PACKAGES if (found := _version(name))},
+        **{name: number for name in _PACKAGES if (number := _version(name))},
     }
 
 
@@ -48,7 +48,7 @@ def _processor() -> str:
 
 
 def _gpu() -> dict[str, str]:
-    torch = sys.modules.get("torch")  # what does not compute with it need not load it
+    torch = sys.modules.get("torch")  # a job that does not use torch should not load it
     if torch is None or not torch.cuda.is_available():
         return {}
     return {"gpu": torch.cuda.get_device_name(), "cuda": torch.version.cuda}

@@ -117,17 +117,19 @@ def test_labels_go_to_titles_in_their_order() -> None:
 @pytest.mark.parametrize(
     ("titles", "categories", "subcategories", "message"),
     [
-        (["a", "b"], ["sports"], [], "1 --category for 2 --title; "),
-        (["a"], ["sports"], ["golf", "tennis"], "2 --subcategory for 1 --title; "),
-        ([], ["sports"], [], "1 --category for 0 --title; "),
+        (["a", "b"], ["sports"], [], "the number of category labels is 1, of titles 2; "),
+        (["a"], ["sports"], ["golf", "tennis"], "the number of subcategory labels is 2, of titles 1; "),
+        ([], ["sports"], [], "the number of category labels is 1, of titles 0; "),
     ],
 )
 def test_labels_that_do_not_fit_the_titles(
     titles: list[str], categories: list[str], subcategories: list[str], message: str
 ) -> None:
     with pytest.raises(SettingsError) as raised:
-        new_stories(titles, categories, subcategories)
-    assert str(raised.value) == (f"{message}give one for each title, in their order ('' for none), or none at all")
+        new_titles(titles, categories, subcategories)
+    assert str(raised.value) == (
+        f"{message}give one label for each title, in the same order ('' for none), or none at all"
+    )
 
 
 def test_the_command_takes_category_and_subcategory(drpn, logs: Path) -> None:
@@ -151,4 +153,5 @@ def test_the_command_takes_category_and_subcategory(drpn, logs: Path) -> None:
     )
     done = drpn("recommend", "run", "--user", "U1", "--category", "money")
     assert done.returncode == 2
-    assert done.stderr.startswith("drpn: 1 --category for 0 --title; ")
+    assert done.stderr.startswith("drpn: the number of category labels is 1, of titles 0; ")
+    assert done.stderr.endswith("; repeat --category once for each --title\n")

@@ -191,8 +191,12 @@ def test_a_folder_that_lacks_what_a_model_needs(
     with pytest.raises(FolderError) as raised:
         train(plain.path, tmp_path / "run", model=NAME, settings=settings, training=TRAINING)
     assert str(raised.value) == (
-        f"everything needs {words}, which {plain.path} lacks; prepare it again with: drpn prepare LOGS --out "
-        f"{plain.path} --force --skip-unknown-news --set data.clicked=7 --set data.history=true {sets}"
+        f"everything needs {words}, which {plain.path} lacks; prepare it again with "
+        + sets.removeprefix("--set ").replace(" --set ", " and ")
+    )
+    assert raised.value.hint == (
+        f"run: drpn prepare LOGS --out {plain.path} --force --skip-unknown-news --set data.clicked=7 "
+        f"--set data.history=true {sets}"
     )
     assert not (tmp_path / "run").exists()
 
@@ -202,7 +206,10 @@ def test_the_command_that_the_line_names_helps(logs: Path, drpn, tmp_path: Path)
     sets = [f"--set=training.{one}" for one in ("epochs=1", "device=cpu")]
     refused = drpn("train", "data", "--out", "run", "--model", NAME, "--set=model.needs=user_neighbours", *sets)
     assert refused.returncode == 2
-    line = "drpn: everything needs the neighbours of users, which data lacks; prepare it again with: "
+    line = (
+        "drpn: everything needs the neighbours of users, which data lacks; "
+        "prepare it again with data.user_neighbours=10; run: "
+    )
     command = "drpn prepare LOGS --out data --force --set data.words=9 --set data.user_neighbours=10"
     assert refused.stderr == f"{line}{command}\n"
     again = drpn(*command.replace("LOGS", str(logs)).split()[1:])

@@ -1,4 +1,4 @@
-"""Bad input gets one line with the place, the value and the way out, exit code 2, and leaves nothing half-written."""
+"""Bad input prints one line with the place, the value and the way out, exits with 2, and leaves no partial output."""
 
 import errno
 import json
@@ -17,7 +17,7 @@ from writing import edit
 
 @pytest.fixture
 def refused(drpn, tmp_path: Path):
-    """Run a command that must be refused; gives its one line of error."""
+    """A function that runs a command, checks that it is refused, and returns its error line."""
 
     def run(*arguments: object) -> str:
         before = sorted(path.name for path in tmp_path.iterdir())
@@ -33,7 +33,7 @@ def refused(drpn, tmp_path: Path):
     return run
 
 
-def test_a_log_with_nothing_wrong_is_prepared(drpn, mind: Path, tmp_path: Path) -> None:
+def test_a_valid_log_is_prepared(drpn, mind: Path, tmp_path: Path) -> None:
     done = drpn("prepare", mind, "--out", "data")
     assert done.returncode == 0, done.stderr
     assert json.loads(drpn("stats", "data", "--json").stdout)["profile_users"] == 2
@@ -47,7 +47,8 @@ def test_missing_folder(refused) -> None:
 def test_a_folder_without_logs(refused, tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     message = refused("prepare", "logs", "--out", "data")
-    assert message.startswith("logs holds no logs in a known format; pass --format. MIND logs are train/ and dev/")
+    assert message.startswith("logs holds no logs in a known format; name its format. MIND logs are train/ and dev/")
+    assert message.endswith("; pass --format with one of mind, ebnerd, events")
 
 
 def test_missing_file(refused, mind: Path) -> None:
@@ -87,10 +88,11 @@ def test_a_label_that_is_not_0_or_1(refused, mind: Path, label: str) -> None:
     assert message == f"behaviors.tsv:3: impression '{label}' does not end in -0 or -1"
 
 
-def test_news_shown_but_not_in_the_news_file(refused, drpn, mind: Path) -> None:
+def test_a_story_that_is_not_in_the_news_file(refused, drpn, mind: Path) -> None:
     edit(mind / "behaviors.tsv", 4, "N1-0", "N99999-0")
     assert refused("prepare", mind, "--out", "data") == (
-        "news N99999, shown in behaviors.tsv:4, is not in news.tsv; pass --skip-unknown-news to leave it out (1 such)"
+        "story N99999, shown in behaviors.tsv:4, is not in news.tsv (1 such); add it or skip unknown stories; "
+        "pass --skip-unknown-news to skip them"
     )
     done = drpn("prepare", mind, "--out", "data", "--skip-unknown-news")
     assert done.returncode == 0, done.stderr
@@ -113,7 +115,7 @@ def test_not_utf8(refused, mind: Path, name: str, line: int) -> None:
     assert message == f"{name}:{line}: byte 0xff is not UTF-8; convert the file to UTF-8"
 
 
-def test_the_same_news_id_with_two_titles(refused, mind: Path) -> None:
+def test_one_news_id_with_two_titles(refused, mind: Path) -> None:
     edit(mind / "news.tsv", 4, "N4", "N2")
     assert refused("prepare", mind, "--out", "data") == (
         "news.tsv:4: news N2 is 'Story number 4' here but 'Story number 2' in news.tsv:2; keep one of the two"
@@ -161,9 +163,12 @@ def test_too_few_days(refused, mind: Path) -> None:
 def test_a_folder_that_is_not_a_dataset(refused, tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     assert refused("stats", "logs") == (
-        "logs is not a dataset folder: it has no manifest.json; make one with: drpn prepare"
+        "logs is not a dataset folder: it has no manifest.json; prepare one from logs; "
+        "run: drpn prepare LOGS --out FOLDER"
     )
-    assert refused("stats", "nowhere") == "nowhere is missing; make it with: drpn prepare LOGS --out nowhere"
+    assert refused("stats", "nowhere") == (
+        "nowhere is missing; prepare it from logs; run: drpn prepare LOGS --out nowhere"
+    )
     (tmp_path / "logs" / "manifest.json").write_text("[]")
     assert refused("stats", "logs") == (
         "logs/manifest.json is not the manifest of a dataset folder; prepare the logs again"
@@ -177,20 +182,20 @@ def test_a_dataset_folder_with_one_byte_changed(refused, drpn, mind: Path, tmp_p
     files = sorted(path for path in (tmp_path / "data").rglob("*.*") if path.stat().st_size and path.is_file())
     assert len(files) > 20
     for file in files[:: len(files) // 6]:
-        whole = file.read_bytes()
-        middle = len(whole) // 2
-        file.write_bytes(whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :])
+        original = file.read_bytes()
+        middle = len(original) // 2
+        file.write_bytes(original[:middle] + bytes([original[middle] ^ 1]) + original[middle + 1 :])
         name = file.relative_to(tmp_path)
         assert refused("stats", "data") in (
             f"{name} has changed since it was written; prepare the logs again",
             f"{name} is not the manifest of a dataset folder; prepare the logs again",
         )
-        file.write_bytes(whole)
+        file.write_bytes(original)
     (tmp_path / "data" / "users" / "clicked.npy").unlink()
     assert refused("stats", "data") == "data/users/clicked.npy is missing; prepare the logs again"
 
 
-def test_a_changed_statistic_is_noticed(refused, drpn, mind: Path, tmp_path: Path) -> None:
+def test_a_changed_statistic_is_detected(refused, drpn, mind: Path, tmp_path: Path) -> None:
     assert drpn("prepare", mind, "--out", "data").returncode == 0
     manifest = tmp_path / "data" / "manifest.json"
     manifest.write_text(manifest.read_text().replace('"users": 2', '"users": 3'))
@@ -201,11 +206,11 @@ def test_a_changed_statistic_is_noticed(refused, drpn, mind: Path, tmp_path: Pat
     ("assignment", "message"),
     [
         ("data.cliked=5", "there is no setting 'data.cliked'; did you mean 'clicked'?"),
-        ("dta.clicked=5", "--set dta.clicked=5: there is no section 'dta'; did you mean 'data'?"),
+        ("dta.clicked=5", "setting 'dta.clicked=5': there is no section 'dta'; did you mean 'data'?"),
         ("data.clicked=many", "data.clicked is 'many'; it takes a whole number"),
         ("data.clicked=0", "data.clicked is 0; it takes 1 or more"),
         ("data.graph=clique", "data.graph is 'clique'; choose from 'co-click', 'consecutive'"),
-        ("data.clicked", "--set data.clicked: write it as section.key=value, for example data.history=true"),
+        ("data.clicked", "setting 'data.clicked': write it as section.key=value, for example data.history=true"),
     ],
 )
 def test_an_unknown_setting(refused, mind: Path, assignment: str, message: str) -> None:
@@ -216,12 +221,12 @@ def test_a_folder_that_exists(refused, mind: Path, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "thesis.txt").write_text("all I have")
     assert refused("prepare", mind, "--out", "data") == (
-        f"{tmp_path / 'data'} exists; choose another folder or pass --force to replace it"
+        f"{tmp_path / 'data'} exists; choose another folder or replace it; pass --force to replace it"
     )
     assert (tmp_path / "data" / "thesis.txt").read_text() == "all I have"
 
 
-def test_force_replaces_datasets_alone(refused, drpn, mind: Path, tmp_path: Path) -> None:
+def test_force_replaces_only_datasets(refused, drpn, mind: Path, tmp_path: Path) -> None:
     assert drpn("prepare", mind, "--out", "data").returncode == 0
     assert drpn("prepare", mind, "--out", "data", "--force").returncode == 0
     (tmp_path / "home").mkdir()
@@ -232,7 +237,7 @@ def test_force_replaces_datasets_alone(refused, drpn, mind: Path, tmp_path: Path
     assert (tmp_path / "home" / "thesis.txt").read_text() == "all I have"
 
 
-def test_a_folder_that_may_not_be_written(refused, mind: Path, tmp_path: Path) -> None:
+def test_a_folder_without_write_permission(refused, mind: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert refused("prepare", mind, "--out", "file/data").startswith(
         f"{tmp_path / 'file' / 'data'} cannot be written: "
@@ -243,8 +248,8 @@ def test_a_folder_that_may_not_be_written(refused, mind: Path, tmp_path: Path) -
     assert refused("prepare", mind, "--out", closed).startswith(f"{closed} cannot be written: ")
 
 
-def test_a_disk_that_is_full(mind: Path, tmp_path: Path) -> None:
-    """A limit on the size of files makes DuckDB's writes fail as a full disk does."""
+def test_a_full_disk(mind: Path, tmp_path: Path) -> None:
+    """A limit on the file size makes DuckDB fail in the same way as a full disk."""
     before = sorted(path.name for path in tmp_path.iterdir())
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))"
     code = f"{limit}; from drpn.cli import main; main()"
@@ -255,7 +260,7 @@ def test_a_disk_that_is_full(mind: Path, tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == before
 
 
-def test_a_disk_that_fills_while_arrays_are_written(refused, mind: Path, monkeypatch, tmp_path: Path) -> None:
+def test_a_disk_that_fills_up_while_arrays_are_written(refused, mind: Path, monkeypatch, tmp_path: Path) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

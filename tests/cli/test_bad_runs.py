@@ -1,4 +1,4 @@
-"""Runs, bundles and settings that cannot be used: one line, exit code 2, and nothing half-written."""
+"""Invalid runs, bundles and settings print one line, exit with 2, and leave no partial output."""
 
 import json
 import shutil
@@ -14,7 +14,7 @@ from drpn.versioned import write_versioned
 from writing import MindLine, edit, write_mind
 
 SMALL = ["model.size=8", "model.heads=2", "model.hidden=4", "training.epochs=1", "training.device=cpu"]
-SETS = [word for one in SMALL for word in ("--set", one)]
+SETS = [word for setting in SMALL for word in ("--set", setting)]
 
 
 def files_under(folder: Path) -> dict[str, bytes]:
@@ -24,7 +24,7 @@ def files_under(folder: Path) -> dict[str, bytes]:
 
 @pytest.fixture
 def refused(drpn, tmp_path: Path) -> Callable[..., str]:
-    """Run a command that must be refused and must leave every file as it was; gives its one line of error."""
+    """A function that runs a command, checks that it is refused and changes no file, and returns its error line."""
 
     def run(*arguments: object) -> str:
         before = files_under(tmp_path)
@@ -48,7 +48,7 @@ def data(drpn, mind: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def trained_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of a model that is as small as can be."""
+    """A run of a very small model."""
     from drpn.models.drpn import DrpnSettings
     from drpn.recipes.prepare import prepare
     from drpn.recipes.train import train
@@ -68,36 +68,39 @@ def trained_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def run(trained_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of that run, as `run` in the folder of the test."""
+    """A copy of that run, as `run` in the current folder."""
     monkeypatch.chdir(tmp_path)
     shutil.copytree(trained_once, tmp_path / "run")
     return Path("run")
 
 
-def refusal(opening: Callable[[], object]) -> str:
+def refusal(opening: Callable[[], object], hint: str = "") -> str:
+    """The message with which a run or bundle is refused."""
     with pytest.raises(RunError) as raised:
         opening()
+    assert raised.value.hint == hint
     return str(raised.value)
 
 
-def test_a_run_with_nothing_wrong_is_opened(run: Path) -> None:
+def test_a_valid_run_is_opened(run: Path) -> None:
     assert Run.open(run).bundle().manifest["model"] == "drpn"
     assert Run.open(run).dataset().statistics["users"] == 1
 
 
-def test_a_run_folder_that_is_not_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_is_not_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    expected = "it has no run.json; make one with: drpn train FOLDER --out"
     Path("empty").mkdir()
     Path("file").touch()
     for name in ("nowhere", "empty", "file"):
-        assert refusal(lambda name=name: Run.open(Path(name))) == f"{name} is not a run: {expected} {name}"
+        message = f"{name} is not a run: it has no run.json; train a model first"
+        hint = f"run: drpn train FOLDER --out {name}"
+        assert refusal(lambda name=name: Run.open(Path(name)), hint) == message
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", "{", '"run"'])
-def test_a_description_that_is_something_else(run: Path, content: str) -> None:
+def test_an_invalid_run_json(run: Path, content: str) -> None:
     (run / "run.json").write_text(content)
-    assert refusal(lambda: Run.open(run)) == "run/run.json is not the description of a run; train again"
+    assert refusal(lambda: Run.open(run)) == "run/run.json is not a valid description of a run; train again"
 
 
 def test_a_run_of_a_newer_format(run: Path) -> None:
@@ -106,13 +109,13 @@ def test_a_run_of_a_newer_format(run: Path) -> None:
     assert refusal(lambda: Run.open(run)) == "run has format 99, this drpn reads 1; train again, or update drpn"
 
 
-def test_a_run_that_was_not_trained_to_its_end(run: Path) -> None:
+def test_a_run_that_has_not_finished_training(run: Path) -> None:
     shutil.rmtree(run / "bundle")
-    message = "run has not been trained to its end; take it up with: drpn train … --resume"
-    assert refusal(Run.open(run).bundle) == message
+    message = "run has not finished training; resume it"
+    assert refusal(Run.open(run).bundle, "repeat its drpn train command with --resume") == message
 
 
-def test_a_run_whose_dataset_has_been_made_anew(run: Path, tmp_path: Path, drpn, mind: Path) -> None:
+def test_a_run_whose_dataset_was_prepared_again(run: Path, tmp_path: Path, drpn, mind: Path) -> None:
     facts = json.loads((run / "run.json").read_text())
     assert drpn("prepare", mind, "--out", "data").returncode == 0
     (run / "run.json").write_text(json.dumps(facts | {"dataset": str(tmp_path / "data")}))
@@ -124,39 +127,39 @@ def test_a_bundle_with_one_byte_changed(run: Path) -> None:
     files = sorted(path for path in (run / "bundle").rglob("*.*") if path.is_file() and path.stat().st_size)
     assert len(files) > 10
     for file in files:
-        whole = file.read_bytes()
-        for place in (0, len(whole) // 2, len(whole) - 1):
-            file.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        original = file.read_bytes()
+        for place in (0, len(original) // 2, len(original) - 1):
+            file.write_bytes(original[:place] + bytes([original[place] ^ 1]) + original[place + 1 :])
             assert refusal(Run.open(run).bundle) in (
                 f"{file} has changed since it was written; train again, or copy the bundle anew",
                 f"{file} has changed since it was written; train again",
                 f"{file} is not the manifest of a bundle; train again",
             )
-        file.write_bytes(whole)
+        file.write_bytes(original)
     assert Run.open(run).bundle()
 
 
 def test_a_bundle_with_one_file_missing(run: Path) -> None:
     for name in ("model.safetensors", "README.md", "news/words.npy", "users/clicked.npy"):
         file = run / "bundle" / name
-        whole = file.read_bytes()
+        original = file.read_bytes()
         file.unlink()
         message = f"{file} is missing; train again, or copy the bundle whole"
         assert refusal(Run.open(run).bundle) == message
-        file.write_bytes(whole)
+        file.write_bytes(original)
     (run / "bundle" / "manifest.json").unlink()
-    message = "run/bundle is not a bundle: it has no manifest.json; make one with: drpn train"
-    assert refusal(Run.open(run).bundle) == message
+    message = "run/bundle is not a bundle: it has no manifest.json; train a model first"
+    assert refusal(Run.open(run).bundle, "run: drpn train FOLDER --out RUN") == message
 
 
-def test_a_bundle_with_a_file_cut_short(run: Path) -> None:
+def test_a_bundle_with_a_truncated_file(run: Path) -> None:
     file = run / "bundle" / "model.safetensors"
     file.write_bytes(file.read_bytes()[:-1])
     message = f"{file} has changed since it was written; train again, or copy the bundle anew"
     assert refusal(Run.open(run).bundle) == message
 
 
-def test_a_changed_setting_in_a_manifest_is_noticed(run: Path) -> None:
+def test_a_changed_setting_in_a_manifest_is_detected(run: Path) -> None:
     manifest = run / "bundle" / "manifest.json"
     text = manifest.read_text()
     assert '"heads": 2' in text
@@ -165,7 +168,7 @@ def test_a_changed_setting_in_a_manifest_is_noticed(run: Path) -> None:
 
 
 def rewrite(folder: Path, **changes: object) -> None:
-    """Change a manifest as another version of drpn might have written it, seal and all."""
+    """Change a manifest as another version of drpn could have written it, with a valid checksum."""
     manifest = folder / "manifest.json"
     document = json.loads(manifest.read_text())
     del document["checksum"]
@@ -213,7 +216,7 @@ def test_an_unknown_model(refused, data: Path, model: str, message: str) -> None
     [
         ("model.sise=3", "there is no setting 'model.sise'; did you mean 'size'?"),
         ("training.epoch=3", "there is no setting 'training.epoch'; did you mean 'epochs'?"),
-        ("trainin.epochs=3", "--set trainin.epochs=3: there is no section 'trainin'; did you mean 'training'?"),
+        ("trainin.epochs=3", "setting 'trainin.epochs=3': there is no section 'trainin'; did you mean 'training'?"),
         ("model.size=big", "model.size is 'big'; it takes a whole number"),
         ("model.heads=7", "model.heads is 7; it takes a divisor of size, which is 300"),
         ("training.batch=0", "training.batch is 0; it takes 1 or more"),
@@ -250,26 +253,27 @@ def test_a_folder_prepared_by_another_version(refused, data: Path) -> None:
     )
 
 
-def test_a_dataset_folder_that_is_not_one(refused, mind: Path) -> None:
+def test_a_folder_that_is_not_a_dataset(refused, mind: Path) -> None:
     assert refused("train", "nowhere", "--out", "run", *SETS) == (
-        "nowhere is missing; make it with: drpn prepare LOGS --out nowhere"
+        "nowhere is missing; prepare it from logs; run: drpn prepare LOGS --out nowhere"
     )
     assert refused("train", mind, "--out", "run", *SETS) == (
-        f"{mind} is not a dataset folder: it has no manifest.json; make one with: drpn prepare"
+        f"{mind} is not a dataset folder: it has no manifest.json; prepare one from logs; "
+        "run: drpn prepare LOGS --out FOLDER"
     )
 
 
-def test_training_into_a_folder_that_holds_other_things(refused, data: Path, tmp_path: Path) -> None:
+def test_training_into_a_folder_with_other_files(refused, data: Path, tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "thesis.txt").write_text("all I have")
     assert refused("train", data, "--out", "home", *SETS) == "home holds other files; choose another folder"
     assert refused("train", data, "--out", "home", *SETS, "--resume") == "home holds other files; choose another folder"
 
 
-def test_training_into_a_run(refused, drpn, data: Path) -> None:
+def test_training_into_an_existing_run(refused, drpn, data: Path) -> None:
     assert drpn("train", data, "--out", "run", *SETS).returncode == 0
     assert refused("train", data, "--out", "run", *SETS) == (
-        "run is a run already; pass --resume to take it up, or choose another folder"
+        "run already holds a run; resume it or choose another folder; pass --resume to resume it"
     )
 
 
@@ -285,7 +289,7 @@ def test_training_into_a_file(refused, data: Path, tmp_path: Path) -> None:
     assert refused("train", data, "--out", "file", *SETS).startswith("file ")
 
 
-def test_training_where_nothing_may_be_written(refused, data: Path, tmp_path: Path) -> None:
+def test_training_into_a_path_that_cannot_be_written(refused, data: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("all I have")
     assert refused("train", data, "--out", "file/run", *SETS).startswith("file/run cannot be written: ")
 
@@ -297,7 +301,7 @@ def test_a_log_with_nothing_to_train_on(refused, drpn, mind: Path) -> None:
 
 
 def test_a_log_with_nothing_to_validate_on(drpn, mind: Path) -> None:
-    """Either it is said in one line, or the model is trained without."""
+    """Either the command is refused, or the model is trained without validation."""
     edit(mind / "behaviors.tsv", 4, "N1-0 N4-1", "N1-1 N4-1")  # the only impression for validation
     assert drpn("prepare", mind, "--out", "data").returncode == 0
     done = drpn("train", "data", "--out", "run", *SETS)

@@ -1,40 +1,76 @@
 """The commands, as a user types them."""
 
 import json
+import re
+import shlex
 import subprocess
 import sys
 from inspect import signature
 from pathlib import Path
 
 import pytest
+import typer
 
-from drpn.cli.app import app
-from drpn.cli.app import demo as demo_command
+from drpn.cli.app import COMMANDS, app
+from drpn.cli.demo import demo as demo_command
 from drpn.dataset.folder import Dataset
 from drpn.models.catalogue import CATALOGUE
 from drpn.recipes.demo import SEED
+from drpn.recipes.settings import load_settings
 
-COMMANDS = [command.callback.__name__ for command in app.registered_commands]
+NAMES = [command.__name__ for commands in COMMANDS.values() for command in commands]
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_explains_itself(drpn, command: str) -> None:
-    done = drpn(command, "--help")
+@pytest.mark.parametrize("name", NAMES)
+def test_help_has_usage_and_an_example(drpn, name: str) -> None:
+    done = drpn(name, "--help")
     assert done.returncode == 0
     assert "Usage: drpn" in done.stdout
-    assert command == "demo" or "Example:" in done.stdout
+    assert "Example: drpn " in done.stdout
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_example_in_the_help_can_be_parsed(name: str) -> None:
+    group = typer.main.get_command(app)
+    command = group.commands[name]  # type: ignore[attr-defined]
+    example = re.search(r"Example: `drpn (.+?)`", command.help)
+    assert example
+    typed, *arguments = shlex.split(example[1].partition(" | ")[0])
+    assert typed == name
+    context = command.make_context(name, arguments)
+    load_settings(sets=context.params.get("sets") or (), model=context.params.get("model") or "drpn")
+
+
+def test_every_option_has_a_help_text() -> None:
+    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    for name, command in commands.items():
+        for parameter in command.params:
+            assert parameter.help.endswith((".", "…")), f"{name} {parameter.name}"
 
 
 def test_without_a_command_the_help_is_shown(drpn) -> None:
     done = drpn()
-    assert all(command in done.stdout + done.stderr for command in COMMANDS)
+    assert all(name in done.stdout + done.stderr for name in NAMES)
+
+
+def test_help_lists_the_commands_in_groups(drpn) -> None:
+    text = drpn("--help").stdout
+    assert re.findall(r"^╭─ (.+?) ─", text, re.MULTILINE) == ["Options", *COMMANDS]
+    assert re.findall(r"^│ ([a-z]+) ", text, re.MULTILINE) == NAMES
+
+
+def test_help_does_not_load_torch() -> None:
+    """Loading torch takes a second or more, which `drpn --help` should not."""
+    code = "import sys, drpn.cli; print({'torch', 'numpy', 'ibis', 'matplotlib'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "set()\n", done.stderr
 
 
 def test_version(drpn) -> None:
     assert drpn("--version").stdout.startswith("drpn 0.")
 
 
-def test_from_simulation_to_statistics(drpn, tmp_path: Path) -> None:
+def test_simulate_prepare_stats(drpn, tmp_path: Path) -> None:
     assert drpn("simulate", "logs", "--users", 150, "--news", 600, "--seed", 4).returncode == 0
     done = drpn("prepare", "logs", "--out", "data", "--set", "data.clicked=10")
     assert done.returncode == 0, done.stderr
@@ -49,15 +85,15 @@ def test_from_simulation_to_statistics(drpn, tmp_path: Path) -> None:
     assert "654,870" in table
 
 
-def test_demo_shows_three_readers(drpn) -> None:
+def test_demo_quick_shows_three_readers(drpn) -> None:
     done = drpn("demo", "--quick", "--users", 300)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("Reader U") == 3
     assert "interest" in done.stdout
-    assert drpn("demo", "--quick", "--users", 300).returncode == 0  # a second time too
+    assert drpn("demo", "--quick", "--users", 300).returncode == 0  # replaces the folder of the first demo
 
 
-def test_demo_without_a_seed_is_that_of_the_readme() -> None:
+def test_default_seed_of_demo_is_that_of_the_recipe() -> None:
     assert signature(demo_command).parameters["seed"].default == SEED
 
 
@@ -67,31 +103,28 @@ def test_demo_trains_and_explains(drpn, tmp_path: Path) -> None:
     for name in ("drpn", "drpn-n", "drpn-d", "popularity", "chance", "oracle"):
         assert f"\n{name} " in done.stdout
     assert "Noise AUC" in done.stdout
-    assert "Faithful?" in done.stdout
+    assert "Faithfulness: " in done.stdout
     assert (tmp_path / "demo" / "case.png").stat().st_size > 10_000
     assert json.loads((tmp_path / "demo" / "results.json").read_text())["split"] == "test"
 
 
-def test_from_training_to_a_recommendation(drpn, tmp_path: Path) -> None:
+def test_train_recommend_evaluate_explain(drpn, tmp_path: Path) -> None:
     assert drpn("simulate", "logs", "--users", 150, "--news", 600).returncode == 0
     assert drpn("prepare", "logs", "--out", "data").returncode == 0
-    small = [
-        word
-        for one in ("model.size=8", "model.hidden=8", "model.heads=2", "training.epochs=1")
-        for word in ("--set", one)
-    ]
-    assert drpn("train", "data", "--out", "run", *small).returncode == 0
+    settings = ("model.size=8", "model.hidden=8", "model.heads=2", "training.epochs=1")
+    options = [word for setting in settings for word in ("--set", setting)]
+    assert drpn("train", "data", "--out", "run", *options).returncode == 0
     user = Dataset.open(tmp_path / "data").user_ids[1]
     rows = json.loads(drpn("recommend", "run", "--user", user, "--top", 3, "--json").stdout)["rows"]
     assert [row["rank"] for row in rows] == [1, 2, 3]
-    stranger = drpn(
+    new_user = drpn(
         "recommend", "run", "--user", "nobody", "--title", "A gambit nobody expected", "--top", 2000, "--json"
     )
-    assert "user nobody has no profile here; this is the ranking for a newcomer" in stranger.stderr
-    assert "A gambit nobody expected" in [row["title"] for row in json.loads(stranger.stdout)["rows"]]
-    found = json.loads(drpn("evaluate", "run", "--scores", "ranks.txt", "--json").stdout)
-    assert {row["model"] for row in found["rows"]} == {"drpn", "chance", "popularity", "oracle"}
-    assert {row["group"] for row in found["rows"]} == {"all", "with_profile", "without_profile"}
+    assert "user nobody has no profile; this is the ranking for a new user" in new_user.stderr
+    assert "A gambit nobody expected" in [row["title"] for row in json.loads(new_user.stdout)["rows"]]
+    evaluation = json.loads(drpn("evaluate", "run", "--scores", "ranks.txt", "--json").stdout)
+    assert {row["model"] for row in evaluation["rows"]} == {"drpn", "chance", "popularity", "oracle"}
+    assert {row["group"] for row in evaluation["rows"]} == {"all", "with_profile", "without_profile"}
     lines = (tmp_path / "ranks.txt").read_text().splitlines()
     assert len(lines) == len(Dataset.open(tmp_path / "data").impressions("test"))
     assert drpn("explain", "run", "--user", user, "--out", "case.png").returncode == 0
@@ -115,8 +148,8 @@ def test_models(drpn, monkeypatch: pytest.MonkeyPatch) -> None:
     assert lines[3].strip() == "prepare with data.user_neighbours=10"
 
 
-def test_standard_output_holds_results_alone(tmp_path: Path, mind: Path) -> None:
-    """In a process of its own, where the engine could write past Python's streams."""
+def test_standard_output_has_only_the_results(tmp_path: Path, mind: Path) -> None:
+    """In a subprocess, because the query engine could write to the terminal without Python's streams."""
     command = [sys.executable, "-m", "drpn.cli"]
     done = subprocess.run([*command, "prepare", mind, "--out", tmp_path / "data"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -202,7 +202,7 @@ def test_other_settings_are_refused(compared: Compared, small: Small, trained: l
         small(tmp_path, sets=["training.rate=0.01"])
     assert str(refusal.value) == (
         f"{tmp_path}/runs/drpn-0 was run with training.rate = 0.001, and 0.01 is asked for now; "
-        "choose another --out, or pass --again to train it anew"
+        "choose another output folder or train it again"
     )
     with pytest.raises(RunError, match=r"runs/nrms-0 was run with model\.head_size = 4, and 2 is asked for now"):
         small(tmp_path, sets=["model.head_size=2"])
@@ -214,7 +214,7 @@ def test_other_settings_are_refused(compared: Compared, small: Small, trained: l
 
 def test_other_data_are_refused(compared: Compared, logs: Path, tmp_path: Path) -> None:
     prepare(logs, tmp_path / "other", DataSettings(vector_size=8, clicked=5))
-    with pytest.raises(RunError, match=r"drpn-0 was run with another dataset; choose another --out, or pass --again"):
+    with pytest.raises(RunError, match=r"drpn-0 was run with another dataset; choose another output folder or train"):
         compare(tmp_path / "other", compared.out, models=["drpn", "nrms"], sets=SETS)
 
 
@@ -287,8 +287,10 @@ def test_a_run_that_fails_does_not_take_the_others_with_it(
         small(tmp_path, models=["drpn", "nrms"], seeds=2)
     assert str(failure.value) == (
         "2 of 4 runs failed, the first of them drpn-0: the loss is nan in pass 1 by step 3; "
-        "lower training.rate, which is 5.0 (the runs that ended well are kept; leave a model out with --models, or "
-        "give it settings of its own: NAME.toml in a folder for --configs)"
+        "lower training.rate, which is 5.0 (finished runs are kept)"
+    )
+    assert failure.value.hint == (
+        "leave the model out of --models, or give it its own settings: NAME.toml in a folder for --configs"
     )
     assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["nrms-0", "nrms-1"]
     page = (tmp_path / "table2.md").read_text()
@@ -310,7 +312,7 @@ def test_a_model_that_the_folder_lacks_the_data_for(
     entries = {"nrms": CATALOGUE["nrms"], "needy": Entry(Needy, CATALOGUE["nrms"].settings, "nobody")}
     monkeypatch.setattr(recipe, "CATALOGUE", entries)
     monkeypatch.setattr("drpn.recipes.settings.CATALOGUE", entries)
-    with pytest.raises(FolderError, match=r"needy needs .* drpn prepare .*data\.user_neighbours"):
+    with pytest.raises(FolderError, match=r"needy needs .* prepare it again with data\.user_neighbours"):
         compare(data, tmp_path, models=["nrms", "needy"], seeds=1, sets=SETS)
     notes = Notes()
     found = compare(data, tmp_path, seeds=1, sets=[*SETS, "training.epochs=1"], progress=notes)
@@ -336,7 +338,10 @@ def test_settings_of_all_reach_the_models_that_have_them(tmp_path: Path) -> None
     [
         (["model.sise=8"], "none of the models has a setting 'model.sise'; did you mean 'size'?"),
         (["model.size=7"], "drpn: model.heads is 6; it takes a divisor of size, which is 7"),
-        (["training.seed=3"], "training.seed cannot be chosen here, every run has its own; say how many with --seeds"),
+        (
+            ["training.seed=3"],
+            "training.seed cannot be set here, because every run has its own seed; set the number of seeds",
+        ),
     ],
 )
 def test_settings_that_are_refused(sets: list[str], message: str, data: Path, tmp_path: Path) -> None:
@@ -358,6 +363,6 @@ def test_a_folder_with_nothing_to_test_on(tmp_path: Path) -> None:
 
 
 def test_two_comparisons_do_not_share_a_folder(small: Small, tmp_path: Path) -> None:
-    with lock_folder(tmp_path), pytest.raises(OutputError, match="another process is at work in "):
+    with lock_folder(tmp_path), pytest.raises(OutputError, match="another process is using "):
         small(tmp_path, models=["nrms"], seeds=1)
     assert not (tmp_path / "runs").exists()

@@ -76,7 +76,7 @@ def test_another_dataset_is_refused(done: Reproduced, logs: Path, tmp_path: Path
         run(logs, out, sets=[*SMALL, "data.clicked=7"])
     assert str(refusal.value) == (
         f"{out}/dataset was prepared with data.clicked = 30, and 7 is asked for; "
-        f"remove {out}/dataset to prepare it anew, or choose another --out"
+        f"remove {out}/dataset to prepare it again, or choose another output folder"
     )
     shutil.copytree(logs, tmp_path / "logs")
     with (tmp_path / "logs" / "dev" / "behaviors.tsv").open("a") as stream:

@@ -217,8 +217,8 @@ def test_settings_outside_the_space_begin_at_its_border() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"seed": 1}, "--seed = 0, and 1 is asked for now"),
-        ({"model": "naml"}, "--model = nrms, and naml is asked for now"),
+        ({"seed": 1}, "seed = 0, and 1 is asked for now"),
+        ({"model": "naml"}, "model = nrms, and naml is asked for now"),
         ({"sets": ["model.size=16"]}, "model.size = 300, and 16 is asked for now"),
         ({"sets": ["training.batch=16"]}, "training.batch = 128, and 16 is asked for now"),
     ],
@@ -228,7 +228,7 @@ def test_a_search_is_not_taken_up_by_another(search: Searching, given: dict[str,
     with pytest.raises(RunError) as error:
         search(**given)
     assert str(error.value) == (
-        f"{trials_of(out)} was made with {message}; choose another --out, or remove it to search anew"
+        f"{trials_of(out)} was made with {message}; choose another output file, or remove it to search again"
     )
     assert search(trials=1, sets=["training.device=cpu"]).out == out  # the same search on another machine
 
@@ -243,7 +243,7 @@ def test_trials_of_another_space_are_not_taken_up(search: Searching, monkeypatch
         search(trials=3)
     assert str(error.value) == (
         f"{trials_of(out)} was made with a search of training.rate, training.decay, and now training.rate, "
-        "training.decay, model.dropout are searched; choose another --out, or remove it to search anew"
+        "training.decay, model.dropout are searched; choose another output file, or remove it to search again"
     )
 
 

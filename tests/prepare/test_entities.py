@@ -134,9 +134,9 @@ def test_entity_file_without_the_setting_is_refused(logs: Path, tmp_path: Path) 
     with pytest.raises(SettingsError) as raised:
         prepare(logs, tmp_path / "data", entities=Path("own.vec"))
     assert str(raised.value) == (
-        "own.vec has entity vectors, but data.entities is 0; set how many entities of each title to keep, "
-        "for example --set data.entities=5"
+        "own.vec has entity vectors, but data.entities is 0; set how many entities of each title to keep"
     )
+    assert raised.value.hint == "for example --set data.entities=5"
 
 
 @pytest.mark.parametrize("name", ["abstracts", "entities", "user_neighbours", "vector_size"])

@@ -1,7 +1,6 @@
-"""What the catalogue says of each model is so."""
+"""The descriptions of the models match the models."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
@@ -15,8 +14,8 @@ from small_newsroom import CATEGORIES, NEWSROOM, SUBCATEGORIES, WORDS, everybody
 from small_training import small
 
 
-def any_weights(name: str) -> ClickModel:
-    """The model, small, none of its weights zero."""
+def random_model(name: str) -> ClickModel:
+    """A small model with random weights."""
     shape = DataShape(len(NEWSROOM) + 1, WORDS, 3, CATEGORIES, SUBCATEGORIES)
     model = CATALOGUE[name].model(small(name), shape).double().eval()
     random = torch.Generator().manual_seed(1)
@@ -26,8 +25,8 @@ def any_weights(name: str) -> ClickModel:
     return model
 
 
-def others(batch: Batch, what: str) -> Batch:
-    """The same readers, but for what they clicked, what they skipped, or who they are."""
+def with_changed_input(batch: Batch, what: str) -> Batch:
+    """The batch with other clicked stories, other skipped stories, or other user ids."""
     changed: dict[str, Tensor] = {
         "clicked": batch.clicked.roll(1, dims=0),
         "skipped": batch.skipped.roll(1, dims=0),
@@ -39,17 +38,18 @@ def others(batch: Batch, what: str) -> Batch:
 @torch.no_grad()
 @pytest.mark.parametrize("what", ["clicked", "skipped", "user id"])
 @pytest.mark.parametrize("name", CATALOGUE)
-def test_a_model_reads_what_is_said_and_nothing_else(name: str, what: str) -> None:
-    model, batch = any_weights(name), everybody()
-    moved = (scores(model, others(batch, what)) - scores(model, batch)).abs().max()
-    assert (moved > 1e-6) == (what in describe(name).reads)
+def test_scores_depend_on_the_described_inputs_and_no_others(name: str, what: str) -> None:
+    model, batch = random_model(name), everybody()
+    change = (scores(model, with_changed_input(batch, what)) - scores(model, batch)).abs().max()
+    assert (change > 1e-6) == (what in describe(name).reads)
 
 
-def test_what_a_folder_must_be_prepared_with() -> None:
-    found = {name: one.prepare for name in CATALOGUE if (one := describe(name)).prepare}
-    assert found == {"gerl": ["data.user_neighbours=10"]}
-    more = {name: one.more for name in CATALOGUE if (one := describe(name)).more}
-    assert more == {
+def test_settings_to_prepare_the_folder_with() -> None:
+    descriptions = {name: describe(name) for name in CATALOGUE}
+    required = {name: description.prepare for name, description in descriptions.items() if description.prepare}
+    assert required == {"gerl": ["data.user_neighbours=10"]}
+    optional = {name: description.more for name, description in descriptions.items() if description.more}
+    assert optional == {
         "dkn": {"model.entities=true": "data.entities=5"},
         "naml": {"model.abstract=true": "data.abstracts=40"},
         "naml-tce": {"model.abstract=true": "data.abstracts=40"},
@@ -65,12 +65,12 @@ def test_what_a_folder_must_be_prepared_with() -> None:
         ("nrms-tce", "nrms with training.loss=tce"),
     ],
 )
-def test_sizes_and_what_is_different_in_a_variant(name: str, sizes: str) -> None:
+def test_sizes_of_models_and_differences_of_variants(name: str, sizes: str) -> None:
     assert describe(name).sizes == sizes
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_every_model_has_a_size_and_a_paper(name: str) -> None:
-    one: Any = describe(name)
-    assert one.settings["size"] >= 1
-    assert one.paper[-4:].isdigit() or one.paper.endswith("Table 3")
+    description = describe(name)
+    assert description.settings["size"] >= 1
+    assert description.paper[-4:].isdigit() or description.paper.endswith("Table 3")

@@ -226,4 +226,6 @@ def test_a_run_is_not_taken_up_with_another_model_or_dataset(drpn, stopped: Path
 
 def test_the_run_is_not_begun_anew_without_being_asked(drpn, stopped: Path) -> None:
     assert stopped.exists()
-    assert refused(drpn, *COMMAND) == "run is a run already; pass --resume to take it up, or choose another folder"
+    assert refused(drpn, *COMMAND) == (
+        "run already holds a run; resume it or choose another folder; pass --resume to resume it"
+    )

@@ -113,7 +113,7 @@ def test_a_run_taken_up_tells_its_whole_curve(
 def test_without_tensorboard_the_message_says_how_to_get_it(drpn, data: Path, tmp_path: Path) -> None:
     assert data.exists()
     assert refused(drpn, *COMMAND, "--tensorboard") == (
-        "--tensorboard needs TensorBoard, which is not installed; run: pip install 'drpn[tensorboard]'"
+        "TensorBoard is not installed; run: pip install 'drpn[tensorboard]'"
     )
     assert not (tmp_path / "run").exists()
 

@@ -187,7 +187,10 @@ def _settings(path: Path, kind: type, values: dict[str, Any]) -> Any:
 def _read_manifest(path: Path) -> dict[str, Any]:
     file = path / MANIFEST
     if not file.is_file():
-        raise RunError(f"{path} is not a bundle: it has no {MANIFEST}; make one with: drpn train")
+        raise RunError(
+            f"{path} is not a bundle: it has no {MANIFEST}; train a model first",
+            hint="run: drpn train FOLDER --out RUN",
+        )
     return read_versioned(file, version=FORMAT, of="a bundle", error=RunError, remedy="train again")
 
 

@@ -33,8 +33,9 @@ def new_stories(
     for name, labels in (("category", categories), ("subcategory", subcategories)):
         if labels and len(labels) != len(titles):
             raise SettingsError(
-                f"{len(labels)} --{name} for {len(titles)} --title; give one for each title, in their order "
-                "('' for none), or none at all"
+                f"the number of {name} labels is {len(labels)}, of titles {len(titles)}; give one label for each "
+                "title, in the same order ('' for none), or none at all",
+                hint=f"repeat --{name} once for each --title",
             )
     none = [""] * len(titles)
     return [NewStory(*story) for story in zip(titles, categories or none, subcategories or none, strict=True)]

@@ -1,10 +1,8 @@
-"""Thin commands: parse, call one recipe, print the outcome."""
+"""The command line: each command parses its options, calls one recipe and prints the result."""
 
 import os
 import sys
 
-from drpn.cli import comparing as comparing  # its commands join the others
-from drpn.cli import tuning as tuning  # likewise
 from drpn.cli.app import app
 from drpn.errors import DrpnError
 
@@ -12,16 +10,17 @@ INTERRUPTED = 130
 
 
 def main() -> None:
-    """Run the command line; an error the user can put right is one line and exit code 2."""
+    """Run the command line; an error that the user can fix prints one line and exits with code 2."""
     try:
         app(prog_name="drpn")
     except DrpnError as error:
-        print(f"drpn: {' '.join(str(error).splitlines())}", file=sys.stderr)
+        line = "; ".join(filter(None, [str(error), error.hint]))
+        print(f"drpn: {' '.join(line.splitlines())}", file=sys.stderr)
         sys.exit(2)
     except SystemExit as exit:
-        if exit.code == INTERRUPTED:  # typer has taken the KeyboardInterrupt
-            print("drpn: stopped; nothing half-written was left", file=sys.stderr)
+        if exit.code == INTERRUPTED:  # typer turns KeyboardInterrupt into this exit code
+            print("drpn: stopped; no incomplete files were left behind", file=sys.stderr)
         raise
-    except BrokenPipeError:  # the reader of a pipe, such as head, has had enough
+    except BrokenPipeError:  # the reader of the pipe, such as head, has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)

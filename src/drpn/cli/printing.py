@@ -1,4 +1,4 @@
-"""How outcomes look on a terminal."""
+"""Print results to the terminal, as tables and short sentences."""
 
 import dataclasses
 import json
@@ -12,12 +12,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from drpn.cli.case import print_case
-from drpn.evaluation.metrics import METRICS
-from drpn.experiments.claims import judged_by, tally
-from drpn.experiments.pages import difference
-from drpn.experiments.table1 import table1
 
-if TYPE_CHECKING:  # these need what a machine that only trains may not have
+if TYPE_CHECKING:  # these modules load torch or a query engine, which `drpn --help` should not wait for
     from drpn.bundle.recommender import Ranking
     from drpn.dataset.folder import Dataset
     from drpn.experiments.compare import Compared
@@ -30,74 +26,71 @@ if TYPE_CHECKING:  # these need what a machine that only trains may not have
     from drpn.recipes.models import Description
     from drpn.recipes.runs import Run
 
+GROUP_TITLES = {
+    "all": "All users",
+    "with_profile": "Users with a profile",
+    "without_profile": "Users without a profile",
+}
+
 
 def as_json(document: Any) -> None:
-    """One JSON document on standard output."""
+    """Print one JSON document to standard output."""
     json.dump(document, sys.stdout, indent=2)
     print()
 
 
-def simulated(done: "Simulated", out: Path) -> None:
-    """What a simulation wrote, and what to type next."""
+def simulation(simulated: "Simulated", out: Path) -> None:
+    """Print what a simulation wrote, and the next command."""
     print(
-        f"{done.users:,} users, {done.news:,} news, {done.impressions:,} impressions, {done.clicks:,} clicks in {out}"
+        f"{out}: {simulated.users:,} users, {simulated.news:,} stories, {simulated.impressions:,} impressions, "
+        f"{simulated.clicks:,} clicks"
     )
     print(f"next: drpn prepare {out} --out {out}-dataset")
 
 
-def prepared(dataset: "Dataset", out: Path) -> None:
-    """Where a dataset is, and what to type next."""
+def prepared_dataset(dataset: "Dataset", out: Path) -> None:
+    """Print the size of a new dataset, and the next command."""
     numbers = dataset.statistics
     print(
-        f"{numbers['profile_users']:,} profiles of {numbers['mean_clicked']:.2f} clicked and "
-        f"{numbers['mean_skipped']:.2f} skipped news, {numbers['impressions']['train']:,} to train on: {out}"
+        f"{out}: {numbers['profile_users']:,} user profiles with on average {numbers['mean_clicked']:.2f} clicked and "
+        f"{numbers['mean_skipped']:.2f} skipped stories; {numbers['impressions']['train']:,} training impressions"
     )
     print(f"next: drpn stats {out}")
 
 
-def trained(run: "Run") -> None:
-    """How a training ended, and what to type next."""
-    bundle = run.bundle().manifest
+def trained_run(run: "Run") -> None:
+    """Print the result of a training, and the next command."""
+    manifest = run.bundle().manifest
+    metrics = manifest["metrics"]
     print(
-        f"{bundle['model']}: validation AUC {bundle['metrics']['validation_auc']:.4f} after pass "
-        f"{bundle['metrics']['best_epoch']}, {bundle['training']['seconds']:.0f} s; bundle and curve: {run.path}"
+        f"{run.path}: {manifest['model']} trained in {manifest['training']['seconds']:.0f} s, best validation AUC "
+        f"{metrics['validation_auc']:.4f} after pass {metrics['best_epoch']}"
     )
     print(f"next: drpn evaluate {run.path}")
 
 
-def evaluation(found: "Evaluation") -> None:
-    """The table of a model and what it stands beside, then what its weights are worth."""
+def evaluation(evaluated: "Evaluation") -> None:
+    """Print the metrics of a model and its references, then what its weights are worth."""
+    from drpn.evaluation.metrics import METRICS
+
     console = Console()
-    titles = {"all": "all impressions", "with_profile": "users with a profile", "without_profile": "without a profile"}
-    for group, title in titles.items():
-        rows = [row for row in found.rows if row["group"] == group]
+    for group, title in GROUP_TITLES.items():
+        rows = [row for row in evaluated.rows if row["group"] == group]
         table = Table("", *METRICS, title=f"{title}, {rows[0]['impressions']:,} impressions", box=None, pad_edge=False)
         table.title_justify = "left"
         for row in rows:
             table.add_row(row["model"], *[_with_interval(row, name) for name in METRICS])
         console.print(table)
         console.print()
-    for row in found.comparisons:
+    for row in evaluated.comparisons:
         console.print(
-            f"AUC of {row['model']} less that of {row['against']}: {row['difference']:+.4f} "
-            f"({row['low']:+.4f} to {row['high']:+.4f})"
+            f"AUC of {row['model']} minus AUC of {row['against']}: {row['difference']:+.4f} "
+            f"(95 % interval {row['low']:+.4f} to {row['high']:+.4f})"
         )
-    if found.noise:
-        console.print("\nNoise AUC, 0.5 being chance: do the weights tell real feedback from noise?")
-        for side, kinds in found.noise.items():
-            for kind, numbers in kinds.items():
-                low, high = numbers["interval"]
-                console.print(
-                    f"  {side}, {kind}: {numbers['auc']:.3f} ({low:.3f} to {high:.3f}; {numbers['users']:,} users)"
-                )
-    if found.faithful:
-        numbers = found.faithful
-        low, high = numbers["most_less_random_interval"]
-        console.print(
-            f"\nFaithful? Without the most trusted {numbers['side']} news scores move by {numbers['most']:.4f}, "
-            f"without a random one by {numbers['random']:.4f}: {numbers['most_less_random']:+.4f} more "
-            f"({low:+.4f} to {high:+.4f})"
-        )
+    if evaluated.noise:
+        _print_noise(console, evaluated.noise)
+    if evaluated.faithful:
+        _print_faithfulness(console, evaluated.faithful)
 
 
 def _with_interval(row: dict[str, Any], name: str) -> str:
@@ -107,88 +100,120 @@ def _with_interval(row: dict[str, Any], name: str) -> str:
     return f"{row[name]:.4f} [dim]{low:.3f}–{high:.3f}[/]"
 
 
-def comparison(found: "Compared") -> None:
-    """Every system on all impressions and how it stands to DRPN; then where the tables are."""
-    about = found.about
-    rows = [row for row in found.rows if row["group"] == "all"]
-    table = Table("", *METRICS, *(["auc less DRPN's, 95 %"] if about["base"] else []), box=None, pad_edge=False)
-    table.title, table.title_justify = f"all impressions, {rows[0]['impressions']:,}", "left"
+def _print_noise(console: Console, noise: dict[str, Any]) -> None:
+    console.print("\nNoise AUC: do the weights separate real feedback from noise? (0.5 is chance)")
+    for side, kinds in noise.items():
+        for kind, numbers in kinds.items():
+            low, high = numbers["interval"]
+            console.print(
+                f"  {side}, {kind}: {numbers['auc']:.3f} ({low:.3f} to {high:.3f}; {numbers['users']:,} users)"
+            )
+
+
+def _print_faithfulness(console: Console, numbers: dict[str, Any]) -> None:
+    low, high = numbers["most_less_random_interval"]
+    console.print(
+        f"\nFaithfulness: removing the {numbers['side']} story with the highest weight changes the scores by "
+        f"{numbers['most']:.4f}, removing a random one by {numbers['random']:.4f}; difference "
+        f"{numbers['most_less_random']:+.4f} ({low:+.4f} to {high:+.4f})"
+    )
+
+
+def comparison(compared: "Compared") -> None:
+    """Print every system on all impressions and its difference from DRPN, then where the tables are."""
+    from drpn.evaluation.metrics import METRICS
+    from drpn.experiments.claims import judged_by, tally
+
+    about = compared.about
+    rows = [row for row in compared.rows if row["group"] == "all"]
+    table = Table("", *METRICS, *(["auc minus DRPN's, 95 %"] if about["base"] else []), box=None, pad_edge=False)
+    table.title, table.title_justify = f"{GROUP_TITLES['all']}, {rows[0]['impressions']:,} impressions", "left"
     for row in rows:
         cells = ["–" if row[name] is None else f"{row[name]:.4f}" for name in METRICS]
         if row["auc_deviation"] is not None:
             cells[0] += f" [dim]±{row['auc_deviation']:.4f}[/]"
-        table.add_row(row["model"], *cells, *([_less(row["auc_less_base"])] if about["base"] else []))
+        table.add_row(row["model"], *cells, *([_short_difference(row["auc_less_base"])] if about["base"] else []))
     for column in table.columns:
         column.no_wrap = True
     Console().print(table)
-    seeds = len(about["seeds"])
-    models, compared = len(about["models"]), about["comparisons"]
+    models, seeds, comparisons = len(about["models"]), len(about["seeds"]), about["comparisons"]
+    caution = f"; {comparisons} comparisons with DRPN, expect one interval in twenty to miss by chance"
     print(
         f"{models} model{'s' if models > 1 else ''}, {seeds} seed{'s' if seeds > 1 else ''} each"
-        + (f"; {compared} comparisons with DRPN, of which one in twenty misses by chance" if compared > 1 else "")
+        + (caution if comparisons > 1 else "")
     )
-    judged = found.claims[judged_by(found.claims)]
-    if any(one.pairs for one in judged):
-        verdicts = tally(Counter(one.verdict for one in judged))
-        print(f"the paper's claims on these data: {verdicts}; {found.out}/claims.md")
-    print(f"tables: {found.out}/table2.md, {found.out}/table3.md (.tex too); picture: {found.out}/compare.png")
+    judged = compared.claims[judged_by(compared.claims)]
+    if any(claim.pairs for claim in judged):
+        verdicts = tally(Counter(claim.verdict for claim in judged))
+        print(f"the paper's claims on these data: {verdicts}; see {compared.out}/claims.md")
+    print(
+        f"tables: {compared.out}/table2.md, {compared.out}/table3.md (also .tex); picture: {compared.out}/compare.png"
+    )
 
 
-def _less(found: dict[str, float] | None) -> str:
-    """A difference that fits a terminal of 80 columns."""
-    return "" if found is None else f"{found['difference']:+.4f} ({found['low']:+.3f} to {found['high']:+.3f})"
+def _short_difference(compared: dict[str, float] | None) -> str:
+    """A difference with its interval, short enough for a terminal of 80 columns."""
+    if compared is None:
+        return ""
+    return f"{compared['difference']:+.4f} ({compared['low']:+.3f} to {compared['high']:+.3f})"
 
 
-def reproduction(done: "Reproduced") -> None:
-    """The table of all systems, then each claim of the paper with its verdict."""
-    comparison(done.compared)
+def reproduction(reproduced: "Reproduced") -> None:
+    """Print the table of all systems, then each claim of the paper with its verdict."""
+    from drpn.experiments.claims import judged_by
+    from drpn.experiments.pages import difference
+
+    compared = reproduced.compared
+    comparison(compared)
     print("\nThe paper's claims:")
-    for one in done.compared.claims[judged_by(done.compared.claims)]:
-        single = len(one.pairs) == 1
-        numbers = difference(dataclasses.asdict(one.pairs[0])) if single else f"{len(one.pairs)} comparisons"
-        print(f"  {one.verdict:14} {one.claim.words}" + (f": {numbers}" if one.pairs else ""))
-    print(f"in full: {done.compared.out}/claims.md; the data: {done.compared.out}/table1.md")
+    for claim in compared.claims[judged_by(compared.claims)]:
+        pairs = claim.pairs
+        numbers = difference(dataclasses.asdict(pairs[0])) if len(pairs) == 1 else f"{len(pairs)} comparisons"
+        print(f"  {claim.verdict:14} {claim.claim.words}" + (f": {numbers}" if pairs else ""))
+    print(f"all comparisons: {compared.out}/claims.md; statistics of the data: {compared.out}/table1.md")
 
 
-def tuned(found: "Tuned") -> None:
-    """The trials of a search, and what to type next."""
-    names = list(found.best.values)
+def tuned(result: "Tuned") -> None:
+    """Print the trials of a search, and the next command."""
+    names = list(result.best.values)
     table = Table("trial", "validation AUC", *names, "", box=None, pad_edge=False)
     for column in table.columns[:-1]:
         column.justify = "right"
-    for trial in found.trials:
+    for trial in result.trials:
         auc = "diverged" if trial.validation_auc is None else f"{trial.validation_auc:.4f}"
         values = [f"{trial.values[name]:g}" for name in names]
-        table.add_row(str(trial.number), auc, *values, "best" if trial == found.best else "")
+        table.add_row(str(trial.number), auc, *values, "best" if trial == result.best else "")
     Console().print(table)
-    search = found.search
-    print(f"settings of the best trial: {found.out}")
-    print(f"next: drpn train {search.dataset.path} --out run --model {search.model} --config {found.out}")
+    search = result.search
+    print(f"settings of the best trial: {result.out}")
+    print(f"next: drpn train {search.dataset.path} --out run --model {search.model} --config {result.out}")
 
 
-def ranking(found: "Ranking") -> None:
-    """A ranking as a table."""
-    table = Table("", "news", "score", "title", box=None, pad_edge=False)
-    for row in found.rows:
+def ranking(ranked: "Ranking") -> None:
+    """Print a ranking as a table."""
+    table = Table("", "story", "score", "title", box=None, pad_edge=False)
+    for row in ranked.rows:
         table.add_row(str(row.rank), escape(row.news_id), f"{row.score:.3f}", escape(row.title))
     Console().print(table)
 
 
 def catalogue(models: "list[Description]") -> None:
-    """Every model: what it reads, its paper, its sizes, and what the dataset folder must have been prepared with."""
-    table = Table("model", "reads", "paper, sizes, what to prepare the folder with", box=None, pad_edge=False)
-    for one in models:
-        lines = [escape(one.paper), f"[dim]{one.sizes}[/]"]
-        lines += [f"prepare with {needed}" for needed in one.prepare]
-        lines += [f"prepare with {needed} [dim]for {setting}[/]" for setting, needed in one.more.items()]
-        table.add_row(one.name, ", ".join(one.reads), "\n".join(lines))
+    """Print each model with the feedback it reads, its paper, its sizes and the settings `drpn prepare` needs."""
+    table = Table("model", "reads", "paper, default sizes, settings for drpn prepare", box=None, pad_edge=False)
+    for model in models:
+        lines = [escape(model.paper), f"[dim]{model.sizes}[/]"]
+        lines += [f"prepare with {needed}" for needed in model.prepare]
+        lines += [f"prepare with {needed} [dim]for {setting}[/]" for setting, needed in model.more.items()]
+        table.add_row(model.name, ", ".join(model.reads), "\n".join(lines))
     table.columns[0].no_wrap = table.columns[1].no_wrap = True
     Console().print(table)
 
 
 def statistics(numbers: dict[str, Any]) -> None:
-    """A dataset's numbers beside those of the paper's MIND."""
-    table = Table("", "here", "MIND, in the paper", title="The data", title_justify="left", box=None, pad_edge=False)
+    """Print the statistics of a dataset next to those of MIND in the paper."""
+    from drpn.experiments.table1 import table1
+
+    table = Table("", "here", "MIND, in the paper", title="Dataset", title_justify="left", box=None, pad_edge=False)
     for column in table.columns[1:]:
         column.justify = "right"
     for row in table1(numbers):
@@ -196,38 +221,40 @@ def statistics(numbers: dict[str, Any]) -> None:
     Console().print(table)
 
 
-def reader(one: "Reader", *, most: int = 6) -> None:
-    """A profile in words, newest first, with why each news was clicked or skipped."""
+def profile(reader: "Reader", *, most: int = 6) -> None:
+    """Print the newest `most` clicked and skipped stories of a reader, with the true reason for each."""
     console = Console()
-    console.print(f"\n[bold]Reader {escape(one.user_id)}[/], newest first")
-    for side, news, colour in (("clicked", one.clicked, "green"), ("skipped", one.skipped, "red")):
-        console.print(f" [{colour}]{side}[/] {len(news)}")
+    console.print(f"\n[bold]Reader {escape(reader.user_id)}[/], newest first")
+    for side, stories, colour in (("clicked", reader.clicked, "green"), ("skipped", reader.skipped, "red")):
+        console.print(f" [{colour}]{side}[/] {len(stories)}")
         table = Table(box=None, show_header=False, padding=(0, 1), pad_edge=True)
         table.add_column(no_wrap=True, style="dim", min_width=18)
         table.add_column(no_wrap=True, style="italic", min_width=11)
         table.add_column(no_wrap=True, overflow="ellipsis")
-        for item in news[:most]:
-            table.add_row(escape(item.topic), item.cause, escape(item.title))
+        for story in stories[:most]:
+            table.add_row(escape(story.topic), story.cause, escape(story.title))
         console.print(table)
 
 
-def demo(made: "Demo") -> None:
-    """What the demo made and found, and what to try next."""
-    statistics(made.statistics)
-    for one in made.readers:
-        reader(one, most=3 if made.trained else 6)
-    print("\nThe word before each title is what only a simulator knows: why the reader clicked or skipped it.")
-    if made.trained:
-        print(f"\nTrained on {made.trained.clicks:,} clicks:\n")
-        evaluation(made.trained.evaluation)
-        print_case(made.trained.case, most=5)
-        print(f"\nPictures: {made.out}/case.png (what DRPN trusted), {made.out}/readers.png. Next, for example:")
-        print(f"  drpn recommend {made.out}/drpn --user {made.trained.case.user_id}")
-        print(f"  drpn explain {made.out}/drpn --user {made.readers[0].user_id} --out other.png")
+def demo(result: "Demo") -> None:
+    """Print the results of the demo, and commands to try next."""
+    statistics(result.statistics)
+    for reader in result.readers:
+        profile(reader, most=3 if result.trained else 6)
+    print("\nThe word before each title is the true reason for the click or skip, which only a simulation knows.")
+    if result.trained:
+        print(f"\nTrained on {result.trained.clicks:,} clicks:\n")
+        evaluation(result.trained.evaluation)
+        print_case(result.trained.case, most=5)
+        print(f"\nPictures: {result.out}/case.png (what DRPN trusted), {result.out}/readers.png")
+        print("Try next:")
+        print(f"  drpn recommend {result.out}/drpn --user {result.trained.case.user_id}")
+        print(f"  drpn explain {result.out}/drpn --user {result.readers[0].user_id} --out other.png")
     else:
-        print(f"As a picture: {made.out}/readers.png. Logs and dataset: {made.out}/logs, {made.out}/dataset. Next:")
+        print(f"Picture: {result.out}/readers.png; logs: {result.out}/logs; dataset: {result.out}/dataset")
+        print("Try next:")
         print(
-            f"  drpn train {made.out}/dataset --out run --set model.size=32 --set model.hidden=32 --set model.heads=2"
+            f"  drpn train {result.out}/dataset --out run --set model.size=32 --set model.hidden=32 --set model.heads=2"
         )
-        print("  drpn demo                         DRPN and two ablations trained, measured, explained; minutes")
-    print("  drpn prepare LOGS --out FOLDER    your own logs; drpn prepare --help names the formats")
+        print("  drpn demo                         train, evaluate and explain DRPN and two ablations, in minutes")
+    print("  drpn prepare LOGS --out FOLDER    use your own logs; drpn prepare --help lists the formats")

@@ -195,10 +195,13 @@ class Dataset:
 
 def _read_manifest(path: Path) -> dict[str, Any]:
     if not path.exists():
-        raise FolderError(f"{path} is missing; make it with: drpn prepare LOGS --out {path}")
+        raise FolderError(f"{path} is missing; prepare it from logs", hint=f"run: drpn prepare LOGS --out {path}")
     file = path / MANIFEST
     if not file.is_file():
-        raise FolderError(f"{path} is not a dataset folder: it has no {MANIFEST}; make one with: drpn prepare")
+        raise FolderError(
+            f"{path} is not a dataset folder: it has no {MANIFEST}; prepare one from logs",
+            hint="run: drpn prepare LOGS --out FOLDER",
+        )
     return read_versioned(
         file, version=FORMAT, of="a dataset folder", error=FolderError, remedy="prepare the logs again"
     )

@@ -29,7 +29,7 @@ from drpn.output import atomic_file, explain_write_errors, lock_folder
 from drpn.progress import Progress, Silent
 from drpn.provenance import machine
 from drpn.recipes.evaluate import has_profile, reference_scores
-from drpn.recipes.needs import missing_requirements
+from drpn.recipes.needs import missing_requirements, prepare_hint
 from drpn.recipes.settings import Settings, load_settings_of, model_config
 
 RUNS, DOCUMENT, PICTURE = "runs", "compare.json", "compare.png"
@@ -94,7 +94,8 @@ def compare(
         name: problem for name, one in settings.items() if (problem := missing_requirements(name, one.model, dataset))
     }
     if models and left_out:
-        raise FolderError(next(iter(left_out.values())))
+        name = next(iter(left_out))
+        raise FolderError(left_out[name], hint=prepare_hint(name, settings[name].model, dataset))
     for problem in left_out.values():
         progress.note(f"left out: {problem}")
     chosen = {name: one for name, one in settings.items() if name not in left_out}
@@ -136,7 +137,10 @@ def _tasks(
 ) -> list[Task]:
     """Every model with the first seed, then every model with the second, and so on."""
     if any(one.training.seed for one in settings.values()):
-        raise SettingsError("training.seed cannot be chosen here, every run has its own; say how many with --seeds")
+        raise SettingsError(
+            "training.seed cannot be set here, because every run has its own seed; set the number of seeds",
+            hint="pass --seeds",
+        )
     data = fingerprint(dataset.manifest["files"])
     return [
         Task(
@@ -159,7 +163,10 @@ def _check(tasks: list[Task], *, again: bool) -> None:
     others = {task: problem for task in tasks if (problem := difference(task))}
     for task, problem in others.items():
         if not again:
-            raise RunError(f"{task.out} was run with {problem}; choose another --out, or pass --again to train it anew")
+            raise RunError(
+                f"{task.out} was run with {problem}; choose another output folder or train it again",
+                hint="pass --again to train it again",
+            )
     for task in others:
         with explain_write_errors(task.out):
             shutil.rmtree(task.out)

@@ -44,8 +44,8 @@ def run_tasks(tasks: Sequence[Task], jobs: int, samples: int, progress: Progress
         name, message = next(iter(failures.items()))
         many = f"{len(failures)} of {len(tasks)} runs failed, the first of them " if len(failures) > 1 else ""
         raise TrainingError(
-            f"{many}{name}: {message} (the runs that ended well are kept; leave a model out with --models, or give it "
-            "settings of its own: NAME.toml in a folder for --configs)"
+            f"{many}{name}: {message} (finished runs are kept)",
+            hint="leave the model out of --models, or give it its own settings: NAME.toml in a folder for --configs",
         )
 
 
@@ -143,7 +143,7 @@ class _Worker:
         except (EOFError, ConnectionError):
             self.process.join()
             code = self.process.exitcode
-            return "died", f"its process ended with exit code {code}; if memory is short, lower --jobs"
+            return "died", f"its process ended with exit code {code}; if memory is short, run fewer jobs at once"
         return said
 
     def stop(self) -> None:

@@ -93,7 +93,7 @@ def protocol(config: Path | None = None, sets: Iterable[str] = ()) -> DataSettin
 def check_prepared(folder: Path, logs: Path, data: DataSettings, vectors: Path | None) -> None:
     """Refuse a dataset folder that was made with other settings or from files of other names or sizes."""
     manifest = Dataset.open(folder, verify=False).manifest
-    remedy = f"remove {folder} to prepare it anew, or choose another --out"
+    remedy = f"remove {folder} to prepare it again, or choose another output folder"
     made = asdict(DataSettings()) | manifest["settings"]
     for key, asked in asdict(data).items():
         before = made[key]

@@ -134,7 +134,7 @@ def _check_optuna() -> None:
     try:
         import optuna
     except ImportError as error:
-        raise SettingsError('drpn tune needs Optuna; install it with: pip install "drpn[tune]"') from error
+        raise SettingsError('tuning needs Optuna; install it with: pip install "drpn[tune]"') from error
     optuna.logging.set_verbosity(optuna.logging.WARNING)
 
 
@@ -156,12 +156,12 @@ def _open(out: Path, search: Search) -> "Study":
             storage = JournalStorage(JournalFileBackend(str(file)))
             study = optuna.create_study(storage=storage, study_name="tune", direction="maximize", load_if_exists=True)
     except (ValueError, KeyError, TypeError) as error:
-        raise RunError(f"{file} does not hold the trials of a search; remove it to search anew") from error
+        raise RunError(f"{file} does not hold the trials of a search; remove it to search again") from error
     asked, known = search.asked, study.user_attrs.get("asked")
     if known is None:
         study.set_user_attr("asked", asked)
     elif other := _difference(known, search, study):
-        raise RunError(f"{file} was made with {other}; choose another --out, or remove it to search anew")
+        raise RunError(f"{file} was made with {other}; choose another output file, or remove it to search again")
     for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
         study.tell(trial.number, state=TrialState.FAIL)  # it was stopped, and will be proposed again
     return study
@@ -172,7 +172,7 @@ def _difference(known: dict[str, Any], search: Search, study: "Study") -> str | 
     asked, idle = search.asked, {f"training.{key}" for key in ignored_settings(search.settings.training.loss)}
     for name in known | asked:
         if name not in idle and known.get(name) != asked.get(name):
-            return f"{name} = {known.get(name)}, and {asked.get(name)} is asked for now"
+            return f"{name.removeprefix('--')} = {known.get(name)}, and {asked.get(name)} is asked for now"
     space = list(space_of(search.settings))
     for trial in study.get_trials(deepcopy=False):
         if trial.params and set(trial.params) != set(space):

@@ -30,5 +30,8 @@ def detect(folder: Path) -> str:
     if len(matches) != 1:
         layouts = "; ".join(reader.LAYOUT for reader in _READERS.values())
         problem = f"looks like {' and '.join(matches)}" if matches else "holds no logs in a known format"
-        raise LogError(f"{folder} {problem}; pass --format. {layouts}")
+        raise LogError(
+            f"{folder} {problem}; name its format. {layouts}",
+            hint="pass --format with one of mind, ebnerd, events",
+        )
     return matches[0]

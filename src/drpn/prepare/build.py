@@ -217,8 +217,8 @@ def _entity_files(logs: Logs, settings: DataSettings, file: Path | None) -> list
     if file is not None:
         if not settings.entities:
             raise SettingsError(
-                f"{file} has entity vectors, but data.entities is 0; set how many entities of each title to keep, "
-                "for example --set data.entities=5"
+                f"{file} has entity vectors, but data.entities is 0; set how many entities of each title to keep",
+                hint="for example --set data.entities=5",
             )
         return [file]
     candidates = dict.fromkeys(source.parent / ENTITY_FILE for source in logs.sources) if settings.entities else ()

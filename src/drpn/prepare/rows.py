@@ -78,6 +78,6 @@ def _unknown_news_error(logs: Logs, news_id: str, count: int) -> UnknownNewsErro
     location = logs.fault_finder.first_shown(news_id)
     table = logs.sources[0].name
     return UnknownNewsError(
-        f"news {news_id}, shown in {location}, is not in {table}; "
-        f"pass --skip-unknown-news to leave it out ({count} such)"
+        f"story {news_id}, shown in {location}, is not in {table} ({count} such); add it or skip unknown stories",
+        hint="pass --skip-unknown-news to skip them",
     )

@@ -96,8 +96,8 @@ def _row_of(dataset: Dataset, user_id: str) -> int:
             return row
     example = dataset.user_ids[1] if len(dataset.user_ids) > 1 else ""
     raise ExplainError(
-        f"user '{user_id}' is not in {dataset.path}; choose one of its users, such as '{example}' "
-        "(drpn recommend ranks news for new users too)"
+        f"user '{user_id}' is not in {dataset.path}; choose one of its users, such as '{example}'",
+        hint="drpn recommend also ranks stories for new users",
     )
 
 

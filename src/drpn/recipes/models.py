@@ -1,4 +1,4 @@
-"""What the catalogue knows of each model, for people and for programs."""
+"""Describe the models of the catalogue."""
 
 import dataclasses
 from dataclasses import dataclass, replace
@@ -13,63 +13,64 @@ from drpn.recipes.needs import minimal_model, requirements_of, toml_value
 
 @dataclass(frozen=True)
 class Description:
-    """One model of the catalogue."""
+    """A model of the catalogue; the fields are keys of `drpn models --json`."""
 
     name: str
     paper: str
     settings: dict[str, Any]
-    """The defaults of its settings, all of them."""
+    """All its settings with their defaults."""
     training: dict[str, Any]
-    """Those settings of its training that are not as in every other model."""
+    """Training settings whose defaults differ from those of other models."""
     reads: list[str]
-    """What it reads of a user: clicked, skipped, user id."""
+    """What it reads about a user: clicked, skipped, user id."""
     prepare: list[str]
-    """Settings of `drpn prepare` that the folder must have been made with, such as data.user_neighbours=10."""
+    """Settings that the dataset folder must be prepared with, such as data.user_neighbours=10."""
     more: dict[str, str]
-    """Settings of the model that let it read more, and what each needs likewise."""
+    """Settings that let the model read more, each with the setting to prepare the folder with."""
 
     @property
     def sizes(self) -> str:
-        """The settings that make it large or small; of a variant, how it differs from the model it is one of."""
+        """The whole-number settings; for a variant, how it differs from the first model of the same class."""
         first = next(name for name, entry in CATALOGUE.items() if entry.model is CATALOGUE[self.name].model)
         if self.name == first:
-            return _listed({key: value for key, value in self.settings.items() if type(value) is int})
-        plain = dataclasses.asdict(CATALOGUE[first].settings)
-        other = {f"model.{key}": value for key, value in self.settings.items() if value != plain[key]}
-        return f"{first} with {_listed(other | {f'training.{key}': value for key, value in self.training.items()})}"
+            return _as_text({key: value for key, value in self.settings.items() if type(value) is int})
+        defaults = dataclasses.asdict(CATALOGUE[first].settings)
+        changed = {f"model.{key}": value for key, value in self.settings.items() if value != defaults[key]}
+        changed |= {f"training.{key}": value for key, value in self.training.items()}
+        return f"{first} with {_as_text(changed)}"
 
 
 def describe(name: str) -> Description:
-    """The model of that name."""
+    """Return the description of the model of that name."""
     entry = CATALOGUE[name]
     model = minimal_model(name, entry.settings)
-    by_id = any(isinstance(module, UserVectors) for module in model.modules())
+    reads_user_id = any(isinstance(module, UserVectors) for module in model.modules())
     return Description(
         name=name,
         paper=entry.paper,
         settings=dataclasses.asdict(entry.settings),
         training=dict(entry.training),
-        reads=[*model.reads, *(["user id"] if by_id else [])],
-        prepare=_to_prepare(model.needs),
-        more=_more(name, entry.settings),
+        reads=[*model.reads, *(["user id"] if reads_user_id else [])],
+        prepare=_data_settings(model.needs),
+        more=_optional_data(name, entry.settings),
     )
 
 
-def _to_prepare(needs: tuple[str, ...]) -> list[str]:
-    """Only what `drpn prepare` does not give unasked."""
+def _data_settings(needs: tuple[str, ...]) -> list[str]:
+    """The settings that add the needed data, without those that are on by default."""
     required = [REQUIREMENTS[need] for need in needs]
     return [f"data.{one.setting}={one.value}" for one in required if not getattr(DataSettings(), one.setting)]
 
 
-def _more(name: str, settings: Any) -> dict[str, str]:
-    """The switches that are off and need something when they are on."""
-    found = {}
+def _optional_data(name: str, settings: Any) -> dict[str, str]:
+    """The switches that are off by default and need more data when on, with the setting that adds the data."""
+    switches = {}
     for key, value in dataclasses.asdict(settings).items():
         if value is False:
-            for needed in _to_prepare(requirements_of(name, replace(settings, **{key: True}))):
-                found[f"model.{key}=true"] = needed
-    return found
+            for data_setting in _data_settings(requirements_of(name, replace(settings, **{key: True}))):
+                switches[f"model.{key}=true"] = data_setting
+    return switches
 
 
-def _listed(settings: dict[str, Any]) -> str:
+def _as_text(settings: dict[str, Any]) -> str:
     return ", ".join(f"{key}={toml_value(value)}" for key, value in settings.items())

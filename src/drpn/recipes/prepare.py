@@ -1,4 +1,4 @@
-"""Logs become a dataset folder."""
+"""Convert logs into a dataset folder."""
 
 import re
 import tempfile
@@ -29,7 +29,7 @@ def prepare(
     replace: bool = False,
     progress: Progress | None = None,
 ) -> Dataset:
-    """Read a folder of logs and write the dataset folder `out`, whole or not at all."""
+    """Read a folder of logs, write the dataset folder `out` (complete or not at all) and return it."""
     settings, progress = settings or DataSettings(), progress or Silent()
     if not _MEMORY.fullmatch(memory):
         raise SettingsError(f"memory is {memory!r}; it takes a size such as 2GB")

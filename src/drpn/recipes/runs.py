@@ -1,4 +1,4 @@
-"""The folder of one training: what was asked for, how it went, and the bundle that came of it."""
+"""The run folder of one training: its settings, its learning curve and its bundle."""
 
 import dataclasses
 import json
@@ -24,29 +24,31 @@ Sections = dict[str, dict[str, Any]]
 
 @dataclass(frozen=True)
 class Run:
-    """A training's folder and what was asked for."""
+    """A run folder and the contents of its run.json."""
 
     path: Path
     facts: dict[str, Any]
 
     @classmethod
     def start(cls, path: Path, facts: dict[str, Any], defaults: Sections, *, resume: bool) -> "Run":
-        """A new run, or with `resume` the one that is there, if the same was asked for.
+        """Create a run; with `resume`, open an existing one, which must have the same model, data and settings.
 
-        `defaults` are what a run had of settings that it does not name, having been made before they were there.
+        `defaults` are the values of settings that are newer than an existing run and so missing from its run.json.
         """
         file = path / RUN
         facts = {"format": FORMAT, **facts}
         if file.exists():
             if not resume:
-                raise RunError(f"{path} is a run already; pass --resume to take it up, or choose another folder")
-            known = _read(file)
-            for name, words in (("model", "model"), ("dataset_files", "data")):
-                if known.get(name) != facts[name]:
-                    raise RunError(f"{path} was started with other {words}; choose another folder")
-            if other := first_difference(known["settings"], facts["settings"], defaults):
-                raise RunError(f"{path} was started with {other}; choose another folder")
-            return cls(path, known)
+                raise RunError(
+                    f"{path} already holds a run; resume it or choose another folder", hint="pass --resume to resume it"
+                )
+            existing = _read(file)
+            for name, label in (("model", "model"), ("dataset_files", "data")):
+                if existing.get(name) != facts[name]:
+                    raise RunError(f"{path} was started with other {label}; choose another folder")
+            if difference := first_difference(existing["settings"], facts["settings"], defaults):
+                raise RunError(f"{path} was started with {difference}; choose another folder")
+            return cls(path, existing)
         if path.exists() and not path.is_dir():
             raise RunError(f"{path} is a file; choose another folder")
         if path.exists() and any(path.iterdir()):
@@ -59,25 +61,30 @@ class Run:
 
     @classmethod
     def open(cls, path: Path) -> "Run":
-        """The run at `path`."""
+        """Open the run at `path`."""
         if not (path / RUN).is_file():
-            raise RunError(f"{path} is not a run: it has no {RUN}; make one with: drpn train FOLDER --out {path}")
+            raise RunError(
+                f"{path} is not a run: it has no {RUN}; train a model first",
+                hint=f"run: drpn train FOLDER --out {path}",
+            )
         return cls(path, _read(path / RUN))
 
     def forget(self) -> None:
-        """Remove a run of which nothing is worth keeping."""
+        """Remove run.json, and the folder if it is empty then."""
         (self.path / RUN).unlink(missing_ok=True)
         if not any(self.path.iterdir()):
             self.path.rmdir()
 
     def bundle(self) -> Bundle:
-        """What the training gave."""
+        """Open the trained model."""
         if not (self.path / BUNDLE).exists():
-            raise RunError(f"{self.path} has not been trained to its end; take it up with: drpn train … --resume")
+            raise RunError(
+                f"{self.path} has not finished training; resume it", hint="repeat its drpn train command with --resume"
+            )
         return Bundle.open(self.path / BUNDLE)
 
     def dataset(self) -> Dataset:
-        """The dataset folder it was trained on, which must not have changed."""
+        """Open the dataset folder that the run was trained on; fail if it has changed."""
         dataset = Dataset.open(Path(self.facts["dataset"]))
         if dataset.manifest["files"] != self.facts["dataset_files"]:
             raise RunError(f"{self.facts['dataset']} is not the dataset that {self.path} was trained on; train again")
@@ -85,26 +92,26 @@ class Run:
 
 
 def first_difference(known: Sections, asked: Sections, defaults: Sections) -> str | None:
-    """The first setting that a run was not made with as it is asked for now; those without effect may be others."""
-    idle = ignored_settings(asked["training"]["loss"])
+    """Describe the first setting that differs between a run and a request; settings without effect are ignored."""
+    ignored = ignored_settings(asked["training"]["loss"])
     for section, values in asked.items():
-        made = defaults[section] | known[section]
-        for key in sorted({*made, *values} - set(idle)):
-            before, now = made.get(key), values.get(key)
+        existing = defaults[section] | known[section]
+        for key in sorted({*existing, *values} - set(ignored)):
+            before, now = existing.get(key), values.get(key)
             if before != now:
                 return f"{section}.{key} = {before}, and {now} is asked for now"
     return None
 
 
 def sections(settings: Any, training: TrainingSettings) -> Sections:
-    """The settings of a model and of its training, as they come back from JSON."""
+    """Return the settings of a model and of its training as JSON stores them."""
     both = {"model": dataclasses.asdict(settings), "training": dataclasses.asdict(training)}
     plain: Sections = json.loads(json.dumps(both))
     return plain
 
 
 def run_facts(dataset: Dataset, model: str, settings: Any, training: TrainingSettings) -> dict[str, Any]:
-    """What a run is about."""
+    """Return the contents of run.json: versions, model, settings and dataset."""
     return {
         "drpn": drpn.__version__,
         "commit": commit(),
@@ -120,7 +127,7 @@ def _read(file: Path) -> dict[str, Any]:
         facts = json.loads(file.read_text(encoding="utf-8"))
         version = facts["format"]
     except (ValueError, KeyError, TypeError) as error:
-        raise RunError(f"{file} is not the description of a run; train again") from error
+        raise RunError(f"{file} is not a valid description of a run; train again") from error
     if version != FORMAT:
         raise RunError(f"{file.parent} has format {version}, this drpn reads {FORMAT}; train again, or update drpn")
     checked: dict[str, Any] = facts

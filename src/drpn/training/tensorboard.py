@@ -18,9 +18,7 @@ def check_tensorboard() -> None:
     try:
         import torch.utils.tensorboard  # noqa: F401
     except ImportError as error:
-        raise SettingsError(
-            "--tensorboard needs TensorBoard, which is not installed; run: pip install 'drpn[tensorboard]'"
-        ) from error
+        raise SettingsError("TensorBoard is not installed; run: pip install 'drpn[tensorboard]'") from error
 
 
 @contextmanager

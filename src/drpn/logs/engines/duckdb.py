@@ -89,7 +89,10 @@ def _translate_errors(scratch: Path) -> Iterator[None]:
     try:
         yield
     except duckdb.OutOfMemoryException as error:
-        raise LogError(f"DuckDB ran out of memory: {_first_line(error)}; give it more with --memory 4GB") from error
+        raise LogError(
+            f"DuckDB ran out of memory: {_first_line(error)}; raise its memory limit",
+            hint="pass a larger limit, such as --memory 4GB",
+        ) from error
     except duckdb.IOException as error:
         if "No space left" in str(error) or "out of space" in str(error).lower() or "File too large" in str(error):
             raise OutputError(f"{scratch.parent}: the disk is full; free some space or choose another place") from error

@@ -14,7 +14,7 @@ SMALL = [*AS_OPTIONS, "--set", "training.epochs=1"]
 
 @pytest.fixture(scope="module")
 def newsroom(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A dataset folder."""
+    """A small dataset folder."""
     from drpn.logs.simulate import SimulationSettings, simulate
     from drpn.prepare.settings import DataSettings
     from drpn.recipes.prepare import prepare
@@ -27,12 +27,12 @@ def newsroom(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def data(newsroom: Path, tmp_path: Path) -> Path:
-    """The newsroom as `data` in the folder of the test."""
+    """A link to the newsroom, as `data` in the current folder."""
     (tmp_path / "data").symlink_to(newsroom)
     return tmp_path / "data"
 
 
-def test_a_search_then_a_training_with_what_it_found(drpn) -> None:
+def test_tune_then_train_with_the_best_settings(drpn) -> None:
     done = drpn(*TUNE, "--trials", 2, *SMALL)
     assert done.returncode == 0, done.stderr
     assert "trial 2 of 2: validation AUC 0." in done.stderr
@@ -48,7 +48,7 @@ def test_a_search_then_a_training_with_what_it_found(drpn) -> None:
     assert drpn(*then.removeprefix("next: drpn ").split(), "--set", "training.device=cpu").returncode == 0
 
 
-def test_stopped_by_ctrl_c(drpn, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_ctrl_c_keeps_the_trials(drpn, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from drpn.recipes import train
 
     def interrupted(*_: object) -> float:
@@ -58,13 +58,15 @@ def test_stopped_by_ctrl_c(drpn, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         patch.setattr(train, "validation_auc", interrupted)
         done = drpn(*TUNE, *SMALL)
     assert done.returncode == 130
-    assert "drpn: the same command goes on; finished trials are not repeated\n" in done.stderr
+    assert "drpn: repeat the command to continue; finished trials are not repeated\n" in done.stderr
     assert {path.name for path in tmp_path.iterdir()} == {"data", "nrms.toml.trials"}
 
 
-def test_without_optuna_the_message_says_how_to_get_it(drpn, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_optuna_the_message_says_how_to_install_it(
+    drpn, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setitem(sys.modules, "optuna", None)  # importing it fails, whatever is installed
-    assert refused(drpn, *TUNE) == 'drpn tune needs Optuna; install it with: pip install "drpn[tune]"'
+    assert refused(drpn, *TUNE) == 'tuning needs Optuna; install it with: pip install "drpn[tune]"'
     assert {path.name for path in tmp_path.iterdir()} == {"data"}
 
 
@@ -72,17 +74,17 @@ def test_without_optuna_the_message_says_how_to_get_it(drpn, monkeypatch: pytest
     ("options", "message"),
     [
         (["--model", "nmrs"], "there is no model 'nmrs'; did you mean 'nrms'?"),
-        (["--model", "gerl"], "gerl needs the neighbours of users, which data lacks; prepare it again with: drpn pre"),
+        (["--model", "gerl"], "gerl needs the neighbours of users, which data lacks; prepare it again with data.use"),
         (["--set", "model.denoise=true"], "there is no setting 'model.denoise'; "),
         (["--config", "nowhere.toml"], "nowhere.toml: there is no such settings file"),
         (["--out", "data"], "data is a folder; name a file, such as data/tuned.toml"),
     ],
 )
-def test_options_that_are_refused(drpn, options: list[str], message: str, tmp_path: Path) -> None:
+def test_invalid_options(drpn, options: list[str], message: str, tmp_path: Path) -> None:
     assert refused(drpn, *TUNE, *options).startswith(message)
     assert {path.name for path in tmp_path.iterdir()} == {"data"}
 
 
-def test_a_folder_that_is_not_there(drpn) -> None:
+def test_a_missing_folder(drpn) -> None:
     message = refused(drpn, "tune", "nowhere", "--model", "nrms", "--out", "nrms.toml")
-    assert message == "nowhere is missing; make it with: drpn prepare LOGS --out nowhere"
+    assert message == "nowhere is missing; prepare it from logs; run: drpn prepare LOGS --out nowhere"

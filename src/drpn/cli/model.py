@@ -1,0 +1,186 @@
+"""Commands for one model: `models`, `train`, `evaluate`, `recommend`, `explain`."""
+
+import dataclasses
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from drpn import progress
+from drpn.cli import printing
+from drpn.cli.options import Config, DatasetFolder, Json, RunFolder, Sets
+
+
+def models(json: Json = False) -> None:
+    """List the available models with their papers and default sizes.
+
+    Also shows which feedback each model reads, and which settings `drpn prepare` needs for it. With --json, all
+    settings of each model. Writes nothing.
+
+    Example: `drpn models --json | jq -r '.rows[].name'`
+    """
+    from drpn.models.catalogue import CATALOGUE
+    from drpn.recipes.models import describe
+
+    descriptions = [describe(name) for name in CATALOGUE]
+    if json:
+        printing.as_json({"rows": [dataclasses.asdict(description) for description in descriptions]})
+    else:
+        printing.catalogue(descriptions)
+
+
+def train(
+    folder: DatasetFolder,
+    out: Annotated[Path, typer.Option("--out", metavar="RUN", help="Run folder to write.")],
+    model: Annotated[str, typer.Option(metavar="NAME", help="Model to train; `drpn models` lists them.")] = "drpn",
+    config: Config = None,
+    sets: Sets = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,
+    tensorboard: Annotated[
+        bool,
+        typer.Option("--tensorboard", help="Also write the learning curve for TensorBoard; needs `drpn[tensorboard]`."),
+    ] = False,
+) -> None:
+    """Train a model on a dataset folder.
+
+    Uses a GPU if there is one. Stops early when the validation AUC no longer improves. Ctrl-C saves a checkpoint;
+    repeat the command with --resume to continue, which gives the same weights as an uninterrupted run.
+
+    Writes a run folder: the settings (`run.json`), the learning curve (`curve.jsonl`, `curve.png`) and the trained
+    model (`bundle/`), which `drpn evaluate`, `drpn recommend` and `drpn explain` read.
+
+    Example: `drpn train mind --out run --set model.size=64 --set model.heads=4 --set training.epochs=3`
+    """
+    from drpn.recipes.settings import load_settings
+    from drpn.recipes.train import train as run
+    from drpn.training.stopping import Stopped
+
+    settings = load_settings(config, sets or (), model=model)
+    try:
+        trained = run(
+            folder,
+            out,
+            model=model,
+            settings=settings.model,
+            training=settings.training,
+            resume=resume,
+            tensorboard=tensorboard,
+            progress=progress.for_terminal(),
+        )
+    except Stopped:
+        print("drpn: training stopped; repeat the command with --resume to continue", file=sys.stderr)
+        raise
+    printing.trained_run(trained)
+
+
+def evaluate(
+    run: RunFolder,
+    split: Annotated[Literal["validation", "test"], typer.Option(help="Split to evaluate.")] = "test",
+    scores: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the scores of all candidates to this file.")
+    ] = None,
+    scores_format: Annotated[
+        Literal["mind", "jsonl"],
+        typer.Option(
+            help="Format of the --scores file. mind: impression id and the rank of each candidate, as submitted to the "
+            "MIND competition. jsonl: one JSON object per impression, with labels and scores."
+        ),
+    ] = "mind",
+    seed: Annotated[int, typer.Option(help="Random seed of the bootstrap intervals.")] = 0,
+    json: Json = False,
+) -> None:
+    """Measure how well a trained model ranks.
+
+    Prints AUC, MRR, nDCG@5 and nDCG@10 with 95 % bootstrap intervals over users: for all impressions, for users with a
+    profile (as in the paper) and for users without. Compares the model with chance and popularity and, on simulated
+    logs, with an oracle that knows the true interests. For DRPN models it also measures whether the weights are
+    faithful to the scores and, on simulated logs, whether they tell real feedback from noise.
+
+    Writes a file only with --scores.
+
+    Example: `drpn evaluate run --scores ranks.txt`
+    """
+    from drpn.recipes.evaluate import evaluate as measure
+
+    evaluation = measure(
+        run, split=split, scores=scores, scores_format=scores_format, seed=seed, progress=progress.for_terminal()
+    )
+    if json:
+        printing.as_json(evaluation.as_dict())
+    else:
+        printing.evaluation(evaluation)
+
+
+def recommend(
+    run: RunFolder,
+    user: Annotated[
+        str, typer.Option(metavar="ID", help="User id from the logs; an unknown id is treated as a new user.")
+    ],
+    top: Annotated[int, typer.Option(min=1, help="Number of stories to list.")] = 10,
+    title: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TEXT", help="Title of a new story to rank together with the others. Can be repeated."),
+    ] = None,
+    category: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Category of a new story; give one for each --title, in the same order."),
+    ] = None,
+    subcategory: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Subcategory of a new story; give one for each --title, in the same order."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Rank stories for a user.
+
+    Ranks the stories of the last day of the logs that the user has not clicked or skipped, and any new titles you give.
+    Prints a table; writes nothing.
+
+    Example: `drpn recommend run --user U42 --title "Chess champion loses to a newcomer" --category sports`
+    """
+    from drpn.bundle.recommender import Recommender
+    from drpn.bundle.stories import new_stories
+    from drpn.recipes.runs import Run
+
+    new = new_stories(title or (), category or (), subcategory or ())
+    ranking = Recommender(Run.open(run).bundle()).recommend(user, top=top, new=new)
+    for note in ranking.notes:
+        print(f"drpn: {note}", file=sys.stderr)
+    if not ranking.known:
+        print(f"drpn: user {user} has no profile; this is the ranking for a new user", file=sys.stderr)
+    if json:
+        printing.as_json(
+            {"user_id": user, "known": ranking.known, "rows": [dataclasses.asdict(row) for row in ranking.rows]}
+        )
+    else:
+        printing.ranking(ranking)
+
+
+def explain(
+    run: RunFolder,
+    user: Annotated[str, typer.Option(metavar="ID", help="User id from the logs.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Also draw it to this PNG or SVG file.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Show why a DRPN model ranks stories as it does for one user.
+
+    Lists the user's clicked and skipped stories by the weight the model gave them, and the ranked candidates with the
+    parts of each score, as in the paper's case study. Works for `drpn` and its variants.
+
+    Writes a picture only with --out.
+
+    Example: `drpn explain run --user U42 --out case.png`
+    """
+    from drpn.cli.case import print_case
+    from drpn.recipes.explain import explain as trace_user
+
+    trace = trace_user(run, user, out, progress=progress.for_terminal())
+    if json:
+        printing.as_json(trace.as_dict())
+    else:
+        print_case(trace)
+        if out:
+            print(f"picture: {out}")
