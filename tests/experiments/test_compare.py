@@ -282,13 +282,13 @@ def test_a_run_that_fails_does_not_take_the_others_with_it(
             raise TrainingError("the loss is nan in pass 1 by step 3; lower training.rate, which is 5.0")
         run_task(task, progress)
 
-    monkeypatch.setattr(jobs, "carry_out", failing)
+    monkeypatch.setattr(jobs, "run_task", failing)
     with pytest.raises(TrainingError) as failure:
         small(tmp_path, models=["drpn", "nrms"], seeds=2)
     assert str(failure.value) == (
         "2 of 4 runs failed, the first of them drpn-0: the loss is nan in pass 1 by step 3; "
         "lower training.rate, which is 5.0 (the runs that ended well are kept; leave a model out with --models, or "
-        "give it settings of its own: NAME.toml in a folder for --configs)"
+        "give it its own settings: a table [models.NAME] in a file for --configs)"
     )
     assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["nrms-0", "nrms-1"]
     page = (tmp_path / "table2.md").read_text()
@@ -322,9 +322,10 @@ def test_a_model_that_the_folder_lacks_the_data_for(
 
 
 def test_settings_of_all_reach_the_models_that_have_them(tmp_path: Path) -> None:
-    (tmp_path / "nrms.toml").write_text("[model]\nheads = 3\n[training]\nrate = 0.5\nbatch = 7\n")
-    (tmp_path / "all.toml").write_text("[model]\nhead_size = 5\n[training]\nbatch = 9\n")
-    found = load_settings_of(["drpn", "nrms"], tmp_path / "all.toml", ["model.size=12"], folder=tmp_path)
+    tuned, common = tmp_path / "tuned.toml", tmp_path / "common.toml"
+    tuned.write_text("[models.nrms]\nmodel.heads = 3\ntraining.rate = 0.5\ntraining.batch = 7\n")
+    common.write_text("[model]\nhead_size = 5\n[training]\nbatch = 9\n")
+    found = load_settings_of(["drpn", "nrms"], common, ["model.size=12"], tuned=tuned)
     assert (found["drpn"].model.size, found["drpn"].model.heads, found["drpn"].training.rate) == (12, 6, 1e-3)
     nrms = found["nrms"]
     assert (nrms.model.size, nrms.model.heads, nrms.model.head_size) == (12, 3, 5)

@@ -12,7 +12,7 @@ from drpn.errors import FolderError
 from drpn.experiments.reproduce import Reproduced, protocol, reproduce
 from drpn.models.catalogue import CATALOGUE
 from drpn.recipes.needs import REMEDIES
-from drpn.recipes.settings import load_settings_of, shipped_configs
+from drpn.recipes.settings import load_settings_of
 from small_comparison import MODELS, SETS
 
 SMALL = [*SETS, "data.vector_size=8", "training.epochs=1"]
@@ -97,10 +97,5 @@ def test_the_data_have_what_the_models_need(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_the_shipped_settings_fit_every_model() -> None:
     """Read by `drpn reproduce`; the sizes of models stay those of their papers."""
-    file = shipped_configs("mind-large.toml")
-    assert file is not None
-    found = load_settings_of(CATALOGUE, file)
+    found = load_settings_of(CATALOGUE, Path("mind-large"))
     assert {name: one.model for name, one in found.items()} == {name: one.settings for name, one in CATALOGUE.items()}
-    for path in (shipped_configs("compare") or Path("nowhere")).glob("*.toml"):
-        assert path.stem in CATALOGUE, path
-    load_settings_of(CATALOGUE, folder=shipped_configs("compare"))

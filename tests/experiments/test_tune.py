@@ -14,8 +14,9 @@ import pytest
 from drpn.dataset.folder import Dataset, Impressions
 from drpn.errors import DivergedError, FolderError, OutputError, RunError, SettingsError, TrainingError
 from drpn.experiments import tune as recipe
-from drpn.experiments.space import DECAYS, TCE_RATES, nearest, space_of
+from drpn.experiments.space import DECAYS, TCE_RATES, nearest, space_of, with_values
 from drpn.experiments.tune import Tuned, trials_of, tune
+from drpn.experiments.tuned_file import with_model_table
 from drpn.models.catalogue import CATALOGUE
 from drpn.recipes.settings import load_settings
 from drpn.recipes.train import train
@@ -54,7 +55,7 @@ def pretended(monkeypatch: pytest.MonkeyPatch) -> Pretended:
     """Nothing is really trained."""
     instead = Pretended()
     monkeypatch.setattr(recipe, "train", instead)
-    monkeypatch.setattr(recipe, "forget_compiled", lambda: None)
+    monkeypatch.setattr(recipe, "free_gpu_memory", lambda: None)
     return instead
 
 
@@ -153,28 +154,78 @@ def test_the_file_says_how_it_was_found(search: Searching, pretended: Pretended,
     text = (tmp_path / "nrms-tce.toml").read_text()
     best = found.best.values
     searched = {key: best[f"training.{key}"] for key in ("rate", "decay", "tce_rate")}
-    assert tomllib.loads(text) == {
+    assert tomllib.loads(text)["models"]["nrms-tce"] == {
         "model": {"size": 48, "dropout": best["model.dropout"]},
         "training": {"epochs": 3, "tce_steps": 90} | searched,
     }
-    comments = [line.removeprefix("#").strip() for line in text.splitlines() if line.startswith("#")]
-    assert comments[0] == "nrms-tce, as found by drpn tune: the best validation AUC of 6 trials."
-    assert f"Data: {data.name}, fingerprint " in text
-    assert "Seed of the search 5, of each training 7." in text
-    assert "commit " in text
-    rows = [line.split() for line in comments if line[:1].isdigit()]
-    assert [row[1] for row in rows] == [
-        "diverged" if trial.validation_auc is None else f"{trial.validation_auc:.4f}" for trial in found.trials
+    assert text.startswith(
+        "# Settings found by drpn tune: for each model those of the trial with the best validation AUC"
+    )
+    assert f"# {data.name}, fingerprint " in text
+    assert "; seed of the search 5, of each training 7; drpn " in text
+    assert ", commit " in text
+    lines = [line.removeprefix("# ") for line in text.splitlines() if line.startswith("# ")]
+    rows = {
+        name: line.removeprefix(name).split()
+        for line in lines
+        for name in ("validation AUC", *best)
+        if f"{name}  " in line
+    }
+    assert rows["validation AUC"] == [
+        "diverged" if trial.validation_auc is None else f"{trial.validation_auc:.4f}{'*' * (trial == found.best)}"
+        for trial in found.trials
     ]
-    assert rows[0] == ["1", "diverged", "0.001", "0", "0.2", "0.2"]
-    assert [row[0] for row in rows if row[-1] == "best"] == [str(found.best.number)]
+    assert [cells[0] for cells in rows.values()] == ["diverged", "0.001", "0", "0.2", "0.2"]
+    assert all(len(cells) == 6 for cells in rows.values())
 
 
 @pytest.mark.usefixtures("pretended")
 def test_the_file_has_nothing_without_effect(search: Searching, tmp_path: Path) -> None:
     found = search(trials=1, sets=["training.tce_steps=90", "training.compile=false"])
-    assert set(tomllib.loads((tmp_path / "nrms.toml").read_text())["training"]) == {"rate", "decay"}
+    assert set(tomllib.loads((tmp_path / "nrms.toml").read_text())["models"]["nrms"]["training"]) == {"rate", "decay"}
     assert search(trials=1, sets=["training.tce_steps=7"]).trials == found.trials  # the same search
+
+
+@pytest.mark.usefixtures("pretended")
+def test_a_second_model_is_added_to_the_same_file(search: Searching, tmp_path: Path) -> None:
+    file = tmp_path / "tuned.toml"
+    file.write_text("# my own\n[training]\nepochs = 9\nbatch = 64  # for all\n")
+    nrms = search("tuned.toml", trials=2, sets=["training.epochs=9"])
+    first = file.read_text()
+    naml = search("tuned.toml", model="naml", trials=3)
+    second = file.read_text()
+    assert second.startswith(first)
+    assert first.startswith("# my own\n[training]\nepochs = 9\nbatch = 64  # for all\n\n# ")
+    for tuned, epochs in ((nrms, 9), (naml, 5)):
+        settings = load_settings(file, model=tuned.search.model)
+        assert settings == with_values(
+            load_settings(sets=[f"training.epochs={epochs}"], model=tuned.search.model), tuned.best.values
+        )
+    table = tomllib.loads(second)["models"]
+    assert (table["nrms"]["training"]["batch"], "epochs" in table["nrms"]["training"]) == (128, False)
+    more = search("tuned.toml", trials=12, sets=["training.epochs=9"])  # replaces the first table in its place
+    third = file.read_text()
+    assert third.index("[models.nrms]") < third.index("[models.naml]")
+    assert third.endswith(second.removeprefix(first))
+    assert load_settings(file, model="nrms").training.rate == more.best.values["training.rate"]
+    assert third.count("# validation AUC  ") == 3  # twelve trials take two lines
+
+
+def test_tables_without_a_blank_line_between_them_are_not_torn(tmp_path: Path) -> None:
+    file = tmp_path / "a.toml"
+    text = "[models.nrms]\nmodel.size = 8\n[models.naml]\nmodel.size = 9\n"
+    with pytest.raises(OutputError) as refusal:
+        with_model_table(text, "nrms", [], {"training.rate": 0.1}, file=file)
+    assert str(refusal.value) == (
+        f"{file}: [models.nrms] cannot be written without changing other settings there; "
+        "put a blank line before the table of each model"
+    )
+    text = text.replace("\n[models.naml]", "\n\n[models.naml]")
+    merged = with_model_table(text, "nrms", ["found"], {"training.rate": 0.1, "training.loss": "tce"}, file=file)
+    assert (
+        merged
+        == '# found\n[models.nrms]\ntraining.rate = 0.1\ntraining.loss = "tce"\n\n[models.naml]\nmodel.size = 9\n'
+    )
 
 
 def test_trainings_that_diverge_count_and_are_never_the_best(search: Searching, pretended: Pretended) -> None:
@@ -218,7 +269,6 @@ def test_settings_outside_the_space_begin_at_its_border() -> None:
     ("given", "message"),
     [
         ({"seed": 1}, "--seed = 0, and 1 is asked for now"),
-        ({"model": "naml"}, "--model = nrms, and naml is asked for now"),
         ({"sets": ["model.size=16"]}, "model.size = 300, and 16 is asked for now"),
         ({"sets": ["training.batch=16"]}, "training.batch = 128, and 16 is asked for now"),
     ],
@@ -228,7 +278,7 @@ def test_a_search_is_not_taken_up_by_another(search: Searching, given: dict[str,
     with pytest.raises(RunError) as error:
         search(**given)
     assert str(error.value) == (
-        f"{trials_of(out)} was made with {message}; choose another --out, or remove it to search anew"
+        f"{trials_of(out)} was made with {message}; choose another --out, or remove it to start a new search"
     )
     assert search(trials=1, sets=["training.device=cpu"]).out == out  # the same search on another machine
 
@@ -243,17 +293,27 @@ def test_trials_of_another_space_are_not_taken_up(search: Searching, monkeypatch
         search(trials=3)
     assert str(error.value) == (
         f"{trials_of(out)} was made with a search of training.rate, training.decay, and now training.rate, "
-        "training.decay, model.dropout are searched; choose another --out, or remove it to search anew"
+        "training.decay, model.dropout are searched; choose another --out, or remove it to start a new search"
     )
 
 
 @pytest.mark.usefixtures("pretended")
 def test_files_that_are_in_the_way(search: Searching, tmp_path: Path) -> None:
     mine = tmp_path / "mine.toml"
-    mine.write_text("[training]\nrate = 1\n")
-    with pytest.raises(OutputError, match=r"mine\.toml exists, and no trials beside it from which it came; choose an"):
+    mine.write_text("[models.nrms]\ntraining.rate = 1\n")
+    for trials_of_others in (False, True):  # those of naml
+        with pytest.raises(OutputError) as refusal:
+            search("mine.toml")
+        assert str(refusal.value) == (
+            f"{mine} has a table [models.nrms], and mine.toml.trials next to it has no trials of nrms; "
+            "choose another file, or remove the table"
+        )
+        assert trials_of(mine).exists() == trials_of_others
+        search("mine.toml", model="naml", trials=1)
+    assert mine.read_text().startswith("[models.nrms]\ntraining.rate = 1\n\n# data, fingerprint ")
+    mine.write_text("[models\n")
+    with pytest.raises(SettingsError, match=r"mine\.toml is not valid TOML: "):
         search("mine.toml")
-    assert mine.read_text() == "[training]\nrate = 1\n"
     (tmp_path / "folder").mkdir()
     with pytest.raises(OutputError, match=r"folder is a folder; name a file, such as .*folder/tuned\.toml$"):
         search("folder")

@@ -39,7 +39,10 @@ Sets = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change one setting, such as data.clicked=50. May be repeated."),
 ]
-Config = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="A TOML file of settings.")]
+Config = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="A TOML file of settings, or a shipped one by name, such as laptop."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
 

@@ -10,7 +10,7 @@ from drpn.cli import printing
 from drpn.cli.app import Config, Json, Sets, app
 from drpn.errors import SettingsError
 from drpn.models.catalogue import CATALOGUE
-from drpn.recipes.settings import model_config, shipped_configs
+from drpn.recipes.settings import SHIPPED, find_config, read_settings_file
 
 Models = Annotated[
     str, typer.Option(help="Names with commas between them, such as drpn,nrms; all: every model of the catalogue.")
@@ -33,9 +33,9 @@ def compare(
     configs: Annotated[
         Path | None,
         typer.Option(
-            metavar="FOLDER",
-            help="Holds a NAME.toml for some models, as drpn tune writes them; in a checkout configs/compare, "
-            "unless this or --config is given.",
+            metavar="FILE",
+            help="Settings of each model, as drpn tune writes them, or a shipped file by name, such as ebnerd-week1; "
+            "newsroom unless this or --config is given.",
         ),
     ] = None,
     jobs: Jobs = 1,
@@ -65,7 +65,7 @@ def compare(
         seeds=seeds,
         config=config,
         sets=sets or (),
-        configs=_folder(configs, names) or (None if config else shipped_configs("compare")),
+        configs=_tuned_file(configs, names) or (None if config else SHIPPED / "newsroom.toml"),
         jobs=jobs,
         keep=keep,
         again=again,
@@ -97,8 +97,8 @@ def reproduce(
     """The paper, whole: prepare MIND by its protocol, train all systems, put Tables 1 to 3 beside the paper's.
 
     And judge each of its claims: held, failed or not separated, with the numbers. Sizes are the papers' own, training
-    is DRPN's for all, in a checkout that of configs/mind-large.toml, which says how long it takes. Stopped, the same
-    command goes on.
+    is DRPN's for all: the shipped file mind-large.toml, which says how long it takes. The same command resumes a
+    stopped one.
 
     OUT gets table1, table2, table3 and claims (.md and .tex), compare.png, compare.json and reproduce.json.
 
@@ -135,11 +135,15 @@ def _names(models: str) -> list[str] | None:
     return list(dict.fromkeys(names))
 
 
-def _folder(path: Path | None, names: list[str] | None) -> Path | None:
+def _tuned_file(path: Path | None, names: list[str] | None) -> Path | None:
     if path is None:
         return None
-    if not path.is_dir():
-        raise SettingsError(f"--configs {path}: there is no such folder")
-    if not any(model_config(path, name) for name in names or CATALOGUE):
-        raise SettingsError(f"--configs {path}: it has no NAME.toml of a model that is asked for, such as drpn.toml")
-    return path
+    if path.is_dir():
+        raise SettingsError(f"--configs {path} is a folder; name a TOML file with a table [models.NAME] for each model")
+    try:
+        models = read_settings_file(path).models
+    except SettingsError as error:
+        raise SettingsError(f"--configs {error}") from error
+    if not any(name in models for name in names or CATALOGUE):
+        raise SettingsError(f"--configs {path}: it has no table of a model that is asked for, such as [models.drpn]")
+    return find_config(path)

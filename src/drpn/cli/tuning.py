@@ -15,7 +15,7 @@ from drpn.cli.app import Config, Sets, app
 def tune(
     folder: Annotated[Path, typer.Argument(help="A dataset folder, as written by drpn prepare.")],
     model: Annotated[str, typer.Option(help="A model of the catalogue; drpn models lists them.")],
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The TOML file to write, for --config.")],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The TOML file to write or add to.")],
     trials: Annotated[int, typer.Option(min=1, help="Trainings, those of an earlier search counted.")] = 8,
     config: Config = None,
     sets: Sets = None,
@@ -27,10 +27,13 @@ def tune(
     it, and training.tce_rate of 0.05, 0.1 and 0.2 where training.loss is tce; all else is as given, and the same for
     every model. The first trial is the settings as given.
 
-    Trials are kept in FILE.trials: a search that was stopped is taken up by the same command, finished trials are not
+    FILE gets a table \\[models.NAME] with the best settings; tables of other models in it are kept. Use it with
+    --config of drpn train and with --configs of drpn compare.
+
+    Trials are kept in FILE.trials: a search that was stopped is resumed by the same command, finished trials are not
     repeated. Needs drpn\\[tune].
 
-    Example: [bold]drpn tune mind --model nrms --out nrms.toml --trials 8 --set training.epochs=3[/]
+    Example: [bold]drpn tune mind --model nrms --out tuned.toml --trials 8 --set training.epochs=3[/]
     """
     from drpn.experiments.tune import tune as run
 

@@ -30,7 +30,7 @@ from drpn.progress import Progress, Silent
 from drpn.provenance import machine
 from drpn.recipes.evaluate import has_profile, reference_scores
 from drpn.recipes.needs import missing_requirements
-from drpn.recipes.settings import Settings, load_settings_of, model_config
+from drpn.recipes.settings import Settings, find_config, load_settings_of, read_settings_file
 
 RUNS, DOCUMENT, PICTURE = "runs", "compare.json", "compare.png"
 SPLIT: SplitName = "test"
@@ -79,17 +79,17 @@ def compare(
     """Train and measure each model with each seed, and write tables, a picture and a JSON document into `out`.
 
     Without `models`, all that the folder has the data for. Runs that are finished are not repeated, runs that were
-    stopped are taken up. Settings: those of the model, of NAME.toml in `configs`, of `config`, of `sets`.
+    stopped are taken up. Settings: those of the model, of the file `configs`, of `config`, of `sets`.
     """
     progress = progress or Silent()
     dataset = Dataset.open(folder)
     _check_test(dataset)
     sets = list(sets)
-    settings = load_settings_of(models or CATALOGUE, config, sets, folder=configs)
-    asked = [config.name] if config else []
-    if configs and any(model_config(configs, name) for name in settings):
-        asked.insert(0, f"{configs.resolve().name}/NAME.toml")
-        progress.note(f"settings of each model: {configs}/NAME.toml")
+    settings = load_settings_of(models or CATALOGUE, config, sets, tuned=configs)
+    asked = [find_config(config).name] if config else []
+    if configs and any(name in settings for name in read_settings_file(configs).models):
+        asked.insert(0, find_config(configs).name)
+        progress.note(f"settings of each model: {find_config(configs)}")
     left_out = {
         name: problem for name, one in settings.items() if (problem := missing_requirements(name, one.model, dataset))
     }

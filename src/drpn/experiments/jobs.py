@@ -45,7 +45,7 @@ def run_tasks(tasks: Sequence[Task], jobs: int, samples: int, progress: Progress
         many = f"{len(failures)} of {len(tasks)} runs failed, the first of them " if len(failures) > 1 else ""
         raise TrainingError(
             f"{many}{name}: {message} (the runs that ended well are kept; leave a model out with --models, or give it "
-            "settings of its own: NAME.toml in a folder for --configs)"
+            "its own settings: a table [models.NAME] in a file for --configs)"
         )
 
 

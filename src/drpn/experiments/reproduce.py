@@ -2,11 +2,10 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from drpn import config as settings_files
 from drpn.dataset.folder import Dataset
 from drpn.errors import FolderError
 from drpn.evaluation.tables import Table
@@ -19,7 +18,7 @@ from drpn.prepare.settings import DataSettings
 from drpn.progress import Progress, Silent
 from drpn.recipes.needs import REMEDIES, requirements_of
 from drpn.recipes.prepare import prepare
-from drpn.recipes.settings import load_settings_of, shipped_configs
+from drpn.recipes.settings import SHIPPED, load_data_settings, load_settings_of
 
 DATASET, DOCUMENT, SETTINGS = "dataset", "reproduce.json", "mind-large.toml"
 
@@ -53,7 +52,7 @@ def reproduce(
 ) -> Reproduced:
     """Prepare MIND into `out`, compare all systems there, write Tables 1 to 3 and the claims; what is there is kept."""
     progress, sets = progress or Silent(), list(sets)
-    config = config or shipped_configs(SETTINGS)
+    config = config or SHIPPED / SETTINGS
     data, folder = protocol(config, sets), out / DATASET
     if folder.exists():
         check_prepared(folder, logs, data, vectors)
@@ -84,9 +83,8 @@ def protocol(config: Path | None = None, sets: Iterable[str] = ()) -> DataSettin
     """
     chosen = load_settings_of(CATALOGUE, config, sets)
     needs = {need for name, one in chosen.items() for need in requirements_of(name, one.model)}
-    more = {REMEDIES[need].setting: REMEDIES[need].value for need in sorted(needs)}
-    said = settings_files.read(("data", "model", "training"), file=config, sets=sets)["data"]
-    return settings_files.build(DataSettings(), more | said, section="data")
+    more: dict[str, Any] = {REMEDIES[need].setting: REMEDIES[need].value for need in sorted(needs)}
+    return load_data_settings(config, sets, defaults=replace(DataSettings(), **more))
 
 
 def check_prepared(folder: Path, logs: Path, data: DataSettings, vectors: Path | None) -> None:

@@ -14,6 +14,13 @@ from drpn.prepare.settings import DataSettings
 from drpn.training.settings import TrainingSettings
 
 SECTIONS = ("data", "model", "training")
+MODEL_SECTIONS = ("model", "training")
+"""The sections that a table `[models.NAME]` can set for one model."""
+SHIPPED = Path(drpn.__file__).parent / "configs"
+"""The settings files that are installed with the package."""
+
+Tables = dict[str, config.Table]
+"""Values by section and key."""
 
 
 @dataclass(frozen=True)
@@ -25,66 +32,112 @@ class Settings:
     training: TrainingSettings
 
 
+@dataclass(frozen=True)
+class SettingsFile:
+    """The content of a settings file; keys and values are not checked yet."""
+
+    common: Tables
+    """The sections `[data]`, `[model]` and `[training]`, which hold for every model."""
+    models: dict[str, Tables]
+    """The tables `[models.NAME]` by model; they override the common values."""
+
+
 def load_settings(
     file: Path | None = None, sets: Iterable[str] = (), *, model: str = "drpn", of_several: bool = False
 ) -> Settings:
-    """The defaults of the model, then the TOML file, then each `section.key=value`.
+    """Return the model's defaults, overridden by the settings file and then by each `section.key=value`.
 
-    A file `of_several` models may say under `model` what only another of the catalogue has.
+    With `of_several`, the section `[model]` of the file may hold keys that only other models have; they are ignored.
     """
-    defaults = {"data": DataSettings(), "model": entry(model).settings, "training": training_defaults(model)}
-    said, asked = config.read(SECTIONS, file=file), config.read(SECTIONS, sets=sets)
+    content, assigned = read_settings_file(file), config.read(SECTIONS, sets=sets)
+    common = content.common
     if of_several:
-        own, *others = (_keys(one) for one in (entry(model), *CATALOGUE.values()))
-        elsewhere = set().union(*others) - own
-        said["model"] = {key: value for key, value in said["model"].items() if key not in elsewhere}
-    return Settings(**{name: config.build(defaults[name], said[name] | asked[name], section=name) for name in SECTIONS})
+        keys, *others = (_keys(candidate) for candidate in (entry(model), *CATALOGUE.values()))
+        common = _without_model_keys(common, set().union(*others) - keys)
+    return _build(_defaults(model), common, content.models.get(model, {}), assigned)
 
 
-def load_data_settings(file: Path | None = None, sets: Iterable[str] = ()) -> DataSettings:
-    """The section `data` alone: a file may say of several models what not all of them have."""
-    said = config.read(SECTIONS, file=file, sets=sets)
-    data: DataSettings = config.build(DataSettings(), said["data"], section="data")
-    return data
+def load_data_settings(
+    file: Path | None = None, sets: Iterable[str] = (), *, defaults: DataSettings | None = None
+) -> DataSettings:
+    """Return the section `data` alone; the file may hold settings that not every model has."""
+    assigned = config.read(SECTIONS, sets=sets)
+    table = read_settings_file(file).common["data"] | assigned["data"]
+    return config.build(defaults or DataSettings(), table, section="data")
 
 
 def load_settings_of(
-    models: Iterable[str], file: Path | None = None, sets: Iterable[str] = (), *, folder: Path | None = None
+    models: Iterable[str], file: Path | None = None, sets: Iterable[str] = (), *, tuned: Path | None = None
 ) -> dict[str, Settings]:
-    """For each model its defaults, its own TOML file in `folder` if there is one, then what is said of all.
+    """Return the settings of each model: its defaults, then the file `tuned`, then `file`, then `sets`.
 
-    Of `file` and `sets`, a setting of the section `model` reaches the models that have it.
+    A common setting of the section `model` reaches the models that have it.
     """
-    own = {model: load_settings(model_config(folder, model), model=model) for model in models}
-    said = config.read(SECTIONS, file=file, sets=sets)
-    keys = {model: {field.name for field in fields(one.model)} for model, one in own.items()}
-    for key in said["model"]:
-        config.known(key, set().union(*keys.values()), f"none of the models has a setting 'model.{key}'")
-    return {model: _with(one, said, keys[model], model) for model, one in own.items()}
+    files, assigned = [read_settings_file(path) for path in (tuned, file)], config.read(SECTIONS, sets=sets)
+    keys = {model: _keys(entry(model)) for model in models}
+    known = set().union(*keys.values())
+    for layer in (*(content.common for content in files), assigned):
+        for key in layer["model"]:
+            config.known(key, known, f"none of the models has a setting 'model.{key}'")
+    settings = {}
+    for model in keys:
+        others = known - keys[model]
+        layers = [
+            layer
+            for content in files
+            for layer in (_without_model_keys(content.common, others), content.models.get(model, {}))
+        ]
+        try:
+            settings[model] = _build(_defaults(model), *layers, _without_model_keys(assigned, others))
+        except SettingsError as error:
+            raise SettingsError(f"{model}: {error}") from error
+    return settings
 
 
-def _keys(one: Entry) -> set[str]:
-    return {field.name for field in fields(one.settings)}
+def read_settings_file(file: Path | None) -> SettingsFile:
+    """Return the content of a settings file, or of a shipped file by its bare name; without a file, nothing."""
+    if file is None:
+        return SettingsFile({name: {} for name in SECTIONS}, {})
+    file = find_config(file)
+    tables = config.read((*SECTIONS, "models"), file=file)
+    models = tables.pop("models")
+    for name, sections in models.items():
+        config.known(name, CATALOGUE, f"{file}: [models.{name}]: there is no model '{name}'")
+        for section, table in sections.items() if isinstance(sections, dict) else [(sections, None)]:
+            if section not in MODEL_SECTIONS or not isinstance(table, dict):
+                raise SettingsError(f"{file}: [models.{name}] takes model.KEY and training.KEY, not {section!r}")
+    return SettingsFile(tables, models)
 
 
-def model_config(folder: Path | None, model: str) -> Path | None:
-    """NAME.toml of the folder, where it has that."""
-    file = folder / f"{model}.toml" if folder else None
-    return file if file and file.is_file() else None
+def find_config(file: Path) -> Path:
+    """Return the path itself, or the shipped settings file of that bare name, such as `laptop`."""
+    if file.is_file() or file.suffix or len(file.parts) != 1:
+        return file
+    shipped = SHIPPED / f"{file}.toml"
+    if not shipped.is_file():
+        names = ", ".join(sorted(path.stem for path in SHIPPED.glob("*.toml")))
+        raise SettingsError(f"{file}: there is no such settings file; name a TOML file or one of {names}")
+    return shipped
 
 
-def _with(own: Settings, said: dict[str, config.Table], keys: set[str], model: str) -> Settings:
-    said = said | {"model": {key: value for key, value in said["model"].items() if key in keys}}
-    try:
-        return Settings(**{name: config.build(getattr(own, name), table, section=name) for name, table in said.items()})
-    except SettingsError as error:
-        raise SettingsError(f"{model}: {error}") from error
+def _defaults(model: str) -> Settings:
+    return Settings(DataSettings(), entry(model).settings, training_defaults(model))
 
 
-def shipped_configs(name: str) -> Path | None:
-    """A file or folder of `configs/`, where this source is a checkout."""
-    path = Path(drpn.__file__).parents[2] / "configs" / name
-    return path if path.exists() else None
+def _build(defaults: Settings, *layers: Tables) -> Settings:
+    """Return `defaults` with the values of each layer in turn; the last layer wins."""
+    tables: Tables = {name: {} for name in SECTIONS}
+    for layer in layers:
+        tables |= {name: tables[name] | table for name, table in layer.items()}
+    return Settings(**{name: config.build(getattr(defaults, name), tables[name], section=name) for name in SECTIONS})
+
+
+def _without_model_keys(tables: Tables, keys: set[str]) -> Tables:
+    return tables | {"model": {key: value for key, value in tables["model"].items() if key not in keys}}
+
+
+def _keys(candidate: Entry) -> set[str]:
+    return {field.name for field in fields(candidate.settings)}
 
 
 def training_defaults(model: str) -> TrainingSettings:
