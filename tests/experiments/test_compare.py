@@ -262,6 +262,12 @@ def test_a_broken_result_is_named(compared: Compared, small: Small, tmp_path: Pa
     (run / RESULT).write_text("{}")
     with pytest.raises(RunError, match=r"result\.json is not the result of a run; remove "):
         small(tmp_path)
+    (run / RESULT).write_text('{"format": 99, "settings": {}, "data": ""}')
+    with pytest.raises(RunError) as refusal:
+        small(tmp_path)
+    assert str(refusal.value) == (
+        f"{run} has format 99, this drpn reads 1; remove {run} to train again, or update drpn"
+    )
 
 
 def test_weights_are_kept_when_asked_for(small: Small, tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Many models on one dataset folder, several seeds each: the paper's Tables 2 and 3 with intervals, and its claims."""
 
-import json
 import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -31,6 +30,7 @@ from drpn.provenance import machine
 from drpn.recipes.evaluate import has_profile, reference_scores
 from drpn.recipes.needs import missing_requirements
 from drpn.recipes.settings import Settings, find_config, load_settings_of, read_settings_file
+from drpn.versioned import write_versioned
 
 RUNS, DOCUMENT, PICTURE = "runs", "compare.json", "compare.png"
 SPLIT: SplitName = "test"
@@ -204,7 +204,7 @@ def _write(found: Compared) -> None:
     with explain_write_errors(found.out):
         found.out.mkdir(parents=True, exist_ok=True)
     with atomic_file(found.out / DOCUMENT) as scratch:
-        scratch.write_text(json.dumps(found.as_dict(), indent=1) + "\n", encoding="utf-8")
+        write_versioned(scratch, found.as_dict(), checksum=False)
     write_pages(found.out, found.about, found.rows, found.runs)
     seeds, mind = len(found.about["seeds"]), found.about["data"]["mind_large"]
     write_claims(found.out, found.claims, seeds=seeds, mind=mind, document=DOCUMENT)

@@ -1,6 +1,5 @@
 """The paper, whole: MIND prepared by its protocol, all systems trained, its tables and its claims beside ours."""
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from drpn.progress import Progress, Silent
 from drpn.recipes.needs import REMEDIES, requirements_of
 from drpn.recipes.prepare import prepare
 from drpn.recipes.settings import SHIPPED, load_data_settings, load_settings_of
+from drpn.versioned import write_versioned
 
 DATASET, DOCUMENT, SETTINGS = "dataset", "reproduce.json", "mind-large.toml"
 
@@ -118,4 +118,4 @@ def _write(done: Reproduced, vectors: Path | None) -> None:
         words.append("These are not the data of the paper, so that its results do not stand beside ours.")
     write_page(out / "table1", first, words)
     with atomic_file(out / DOCUMENT) as scratch:
-        scratch.write_text(json.dumps(done.as_dict(), indent=1) + "\n", encoding="utf-8")
+        write_versioned(scratch, done.as_dict(), checksum=False)

@@ -17,6 +17,7 @@ from drpn.output import atomic_file
 from drpn.recipes.runs import BUNDLE, CURVE_PICTURE, RUN, Run, first_difference, sections
 from drpn.training.loop import CHECKPOINT, CURVE
 from drpn.training.settings import TrainingSettings
+from drpn.versioned import read_versioned, write_versioned
 
 FORMAT = 1
 RESULT, ARRAYS = "result.json", "metrics.npz"
@@ -94,7 +95,7 @@ def write_result(task: Task, facts: dict[str, Any], metrics: Metrics) -> None:
         np.savez_compressed(stream, **arrays)  # type: ignore[arg-type]  # any name may be given
     about = {"format": FORMAT, "model": task.model, "seed": task.training.seed, "data": task.data}
     with atomic_file(task.out / RESULT) as scratch:
-        scratch.write_text(json.dumps(about | {"settings": task.asked} | facts, indent=1) + "\n", encoding="utf-8")
+        write_versioned(scratch, about | {"settings": task.asked} | facts, checksum=False)
     if not task.keep:
         shutil.rmtree(task.out / BUNDLE, ignore_errors=True)
         for name in (CHECKPOINT, CURVE, CURVE_PICTURE, RUN):
@@ -116,12 +117,13 @@ def read_result(task: Task, dataset: Dataset) -> Result:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    try:
-        facts = json.loads(file.read_text(encoding="utf-8"))
-        version, _, _ = (facts[key] for key in ("format", "settings", "data"))
-    except (ValueError, KeyError, TypeError) as error:
-        raise RunError(f"{file} is not the result of a run; remove {file.parent} to train again") from error
-    if version != FORMAT:
-        raise RunError(f"{file} has format {version}, this drpn reads {FORMAT}; remove {file.parent} to train again")
-    checked: dict[str, Any] = facts
-    return checked
+    return read_versioned(
+        file,
+        version=FORMAT,
+        what="result",
+        of="a run",
+        error=RunError,
+        remedy=f"remove {file.parent} to train again",
+        keys=("settings", "data"),
+        checksum=False,
+    )

@@ -19,6 +19,7 @@ def header(name: str) -> str:
         "Settings found by drpn tune: for each model those of the trial with the best validation AUC, marked *.",
         "No trial was measured on the test split. Searched, where the model has the setting:",
         *(f"  {text}" for text in DESCRIPTIONS.values()),
+        "Use them with:",
         f"  drpn train FOLDER --out run --model NAME --config {name}",
         f"  drpn compare FOLDER --out tables --configs {name}",
     ]
