@@ -35,7 +35,7 @@ def test_compare(drpn, newsroom: Path, tmp_path: Path) -> None:
     assert "\n2 runs  " in done.stderr
     assert "\nthe paper's claims on these data: " in done.stdout
     # the shipped file, unless --config is given
-    assert "Settings: those of the models, newsroom.toml, " in (tmp_path / "tables" / "table2.md").read_text()
+    assert "Settings: the models' defaults, newsroom.toml, " in (tmp_path / "tables" / "table2.md").read_text()
     again = drpn("compare", newsroom / "data", "--out", "tables", *FEW, "--json")
     assert json.loads(again.stdout) == json.loads((tmp_path / "tables" / "compare.json").read_text())
     first, second, *_ = again.stderr.splitlines()
@@ -44,7 +44,7 @@ def test_compare(drpn, newsroom: Path, tmp_path: Path) -> None:
     changed = refused(drpn, "compare", newsroom / "data", "--out", "tables", *FEW, "--set", "model.size=16")
     assert changed == (
         "tables/runs/drpn-0 was run with model.size = 8, and 16 is asked for now; "
-        "choose another --out, or pass --again to train it anew"
+        "choose another --out, or pass --again to train it again"
     )
 
 
