@@ -119,6 +119,10 @@ def test_every_shipped_config_is_accepted_and_changes_something(name: str) -> No
         assert load_settings(Path(name), model=model, of_several=True) == settings[model]
 
 
+def test_a_shared_config_can_be_used_for_a_few_models() -> None:
+    assert load_settings_of(["nrms"], Path("small")) == {"nrms": load_settings_of(CATALOGUE, Path("small"))["nrms"]}
+
+
 def test_the_shipped_configs_are_found_inside_the_package() -> None:
     assert SHIPPED_NAMES == ["ebnerd-week1", "laptop", "mind-large", "newsroom", "small"]
     assert Path(drpn.__file__).parent / "configs" == SHIPPED

@@ -95,10 +95,10 @@ def check_prepared(folder: Path, logs: Path, data: DataSettings, vectors: Path |
     manifest = Dataset.open(folder, verify=False).manifest
     remedy = f"remove {folder} to prepare it again, or choose another --out"
     prepared = asdict(DataSettings()) | manifest["settings"]
-    for key, asked in asdict(data).items():
+    for key, value in asdict(data).items():
         before = prepared[key]
-        if before != asked:
-            raise FolderError(f"{folder} was prepared with data.{key} = {before}, and {asked} is asked for; {remedy}")
+        if before != value:
+            raise FolderError(f"{folder} was prepared with data.{key} = {before}, and {value} is asked for; {remedy}")
     sizes = {source["name"]: source["bytes"] for source in manifest["sources"]}
     for name, size in sizes.items():
         places = [logs / name, logs.absolute().parent / name, *([vectors] if vectors else [])]

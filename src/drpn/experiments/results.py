@@ -47,7 +47,7 @@ class Task:
         return f"{self.model}-{self.training.seed}"
 
     @property
-    def asked(self) -> dict[str, Any]:
+    def plain_settings(self) -> dict[str, Any]:
         """Return the settings as plain JSON values."""
         return sections(self.settings, self.training)
 
@@ -85,7 +85,9 @@ def difference(task: Task) -> str | None:
         settings, data = facts["settings"], fingerprint(facts["dataset_files"])
     else:
         return None
-    return first_difference(settings, task.asked, task.defaults) or (None if data == task.data else "another dataset")
+    if other := first_difference(settings, task.plain_settings, task.defaults):
+        return other
+    return None if data == task.data else "another dataset"
 
 
 def write_result(task: Task, facts: dict[str, Any], metrics: Metrics) -> None:
@@ -95,7 +97,7 @@ def write_result(task: Task, facts: dict[str, Any], metrics: Metrics) -> None:
         np.savez_compressed(stream, **arrays)  # type: ignore[arg-type]  # mypy thinks a name could be `allow_pickle`
     header = {"format": FORMAT, "model": task.model, "seed": task.training.seed, "data": task.data}
     with atomic_file(task.out / RESULT) as scratch:
-        write_versioned(scratch, header | {"settings": task.asked} | facts, checksum=False)
+        write_versioned(scratch, header | {"settings": task.plain_settings} | facts, checksum=False)
     if not task.keep:
         shutil.rmtree(task.out / BUNDLE, ignore_errors=True)
         for name in (CHECKPOINT, CURVE, CURVE_PICTURE, RUN):

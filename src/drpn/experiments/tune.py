@@ -68,13 +68,13 @@ class Search:
         return fingerprint(self.dataset.manifest["files"])[:12]
 
     @property
-    def asked(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, Any]:
         """Everything that distinguishes this search from another, as plain JSON values."""
-        asked: dict[str, Any] = {"--model": self.model, "--seed": self.seed, "the data": self.data}
+        identity: dict[str, Any] = {"--model": self.model, "--seed": self.seed, "the data": self.data}
         for section in ("model", "training"):
             values = dataclasses.asdict(getattr(self.settings, section))
-            asked |= {f"{section}.{key}": value for key, value in values.items()}
-        plain: dict[str, Any] = json.loads(json.dumps(asked))
+            identity |= {f"{section}.{key}": value for key, value in values.items()}
+        plain: dict[str, Any] = json.loads(json.dumps(identity))
         return plain
 
 
@@ -154,10 +154,10 @@ def _open_study(out: Path, search: Search) -> "Study":
     study = optuna.create_study(
         storage=_open_journal(file), study_name=search.model, direction="maximize", load_if_exists=True
     )
-    asked, known = search.asked, study.user_attrs.get("asked")
-    if known is None:
-        study.set_user_attr("asked", asked)
-    elif other := _difference(known, search, study):
+    stored = study.user_attrs.get("search")
+    if stored is None:
+        study.set_user_attr("search", search.identity)
+    elif other := _difference(stored, search, study):
         raise RunError(f"{file} was made with {other}; choose another --out, or remove it to start a new search")
     for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
         study.tell(trial.number, state=TrialState.FAIL)  # it was stopped; the same values are proposed again
@@ -189,12 +189,12 @@ def _open_journal(file: Path) -> "JournalStorage":
         raise RunError(f"{file} does not hold the trials of a search; remove it to start a new search") from error
 
 
-def _difference(known: dict[str, Any], search: Search, study: "Study") -> str | None:
+def _difference(stored: dict[str, Any], search: Search, study: "Study") -> str | None:
     """Return how the stored search differs from this one, or None."""
-    asked, ignored = search.asked, {f"training.{key}" for key in ignored_settings(search.settings.training.loss)}
-    for name in known | asked:
-        if name not in ignored and known.get(name) != asked.get(name):
-            return f"{name} = {known.get(name)}, and {asked.get(name)} is asked for now"
+    current, ignored = search.identity, {f"training.{key}" for key in ignored_settings(search.settings.training.loss)}
+    for name in stored | current:
+        if name not in ignored and stored.get(name) != current.get(name):
+            return f"{name} = {stored.get(name)}, and {current.get(name)} is asked for now"
     space = list(space_of(search.settings))
     for trial in study.get_trials(deepcopy=False):
         if trial.params and set(trial.params) != set(space):

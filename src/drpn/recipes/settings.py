@@ -71,14 +71,15 @@ def load_settings_of(
 ) -> dict[str, Settings]:
     """Return the settings of each model: its defaults, then the file `tuned`, then `file`, then `sets`.
 
-    A common setting of the section `model` reaches the models that have it.
+    A common setting of the section `model` reaches the models that have it. In a file it may be one that only models
+    left out of `models` have.
     """
     files, assigned = [read_settings_file(path) for path in (tuned, file)], config.read(SECTIONS, sets=sets)
     keys = {model: _keys(entry(model)) for model in models}
-    known = set().union(*keys.values())
-    for layer in (*(content.common for content in files), assigned):
-        for key in layer["model"]:
-            config.known(key, known, f"none of the models has a setting 'model.{key}'")
+    chosen, known = set().union(*keys.values()), set().union(*map(_keys, CATALOGUE.values()))
+    for choices, layers in ((known, [content.common for content in files]), (chosen, [assigned])):
+        for key in (key for layer in layers for key in layer["model"]):
+            config.known(key, choices, f"none of the models has a setting 'model.{key}'")
     settings = {}
     for model in keys:
         others = known - keys[model]
