@@ -15,7 +15,7 @@ from drpn.experiments.paper import NAMES
 from reporting import OUT
 
 PASSES = 5
-"""Of a training at MIND-large's size, as configs/mind-large.toml has it."""
+"""Of a training at MIND-large's size, as src/drpn/configs/mind-large.toml has it."""
 
 
 def page(training: dict[str, Any], evaluation: dict[str, Any], remarks: list[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""A model that reads all that a dataset can hold, so that whatever goes missing on the way changes its scores."""
+"""A model that reads every array that a dataset can hold, so that its scores change if any of them is lost."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -19,21 +19,21 @@ NAME = "everything"
 
 @dataclass(frozen=True, kw_only=True)
 class EverythingSettings:
-    """How large, and what is needed."""
+    """Size of the vectors and the optional arrays that are read."""
 
     size: int = 6
     needs: str = " ".join(REQUIREMENTS)
 
 
 class EverythingRows(NamedTuple):
-    """What is known of some news."""
+    """Vector and graph neighbours of each story."""
 
     vector: Tensor
     places: Tensor
 
 
 class Everything(ClickModel):
-    """The product of sums: of a news and its neighbours, and of a user, their neighbours and what they clicked."""
+    """Scores are products of two sums: story plus neighbours, and user plus neighbours plus clicks minus skips."""
 
     def __init__(self, settings: EverythingSettings, shape: DataShape) -> None:
         super().__init__()
@@ -48,9 +48,9 @@ class Everything(ClickModel):
         return tuple(self.settings.needs.split())
 
     def encode_news(self, news: NewsRows) -> EverythingRows:
-        of_title = self.words(news.words) * (news.words != 0).unsqueeze(-1)  # padding does not matter
-        of_words = of_title.sum(1) + 2 * self.words(news.abstract).sum(1)
-        vector = of_words + self.entities(news.entities).sum(1) + self.news(news.rows, news.seen)
+        title = self.words(news.words) * (news.words != 0).unsqueeze(-1)  # ignore padding
+        text = title.sum(1) + 2 * self.words(news.abstract).sum(1)
+        vector = text + self.entities(news.entities).sum(1) + self.news(news.rows, news.seen)
         return EverythingRows(vector, news.neighbour_positions)
 
     def read(self, encoded: EverythingRows, profiles: Profiles) -> Tensor:
@@ -65,12 +65,12 @@ class Everything(ClickModel):
 
 
 def enter(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put it into the catalogue for a test."""
+    """Add the model to the catalogue for one test."""
     monkeypatch.setitem(CATALOGUE, NAME, Entry(Everything, EverythingSettings(), "nowhere"))
 
 
 def stirred(shape: DataShape) -> Everything:
-    """Always the same model, none of whose parameters is zero."""
+    """Return the same model every time, with no parameter equal to zero."""
     torch.manual_seed(3)
     model = Everything(EverythingSettings(), shape)
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""A comparison that takes seconds: its models and settings, and what it says."""
+"""Models and settings of a comparison that takes seconds, and a progress view that records its notes."""
 
 from drpn.progress import Silent
 
@@ -9,14 +9,14 @@ SETS = [
     *(f"model.{name}={value}" for name, value in _MODEL.items()),
     *(f"training.{name}={value}" for name, value in _TRAINING.items()),
 ]
-AS_OPTIONS = [word for one in SETS for word in ("--set", one)]
+AS_OPTIONS = [word for assignment in SETS for word in ("--set", assignment)]
 
 
 class Notes(Silent):
-    """Keeps the notes of a job."""
+    """Records the notes of a job."""
 
     def __init__(self) -> None:
-        self.said: list[str] = []
+        self.messages: list[str] = []
 
     def note(self, text: str) -> None:
-        self.said.append(text)
+        self.messages.append(text)

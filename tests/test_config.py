@@ -6,11 +6,12 @@ from typing import Literal
 
 import pytest
 
+import drpn
 from drpn import config
 from drpn.errors import SettingsError
 from drpn.models.catalogue import CATALOGUE
 from drpn.prepare.settings import DataSettings
-from drpn.recipes.settings import load_data_settings, load_settings, load_settings_of
+from drpn.recipes.settings import SHIPPED, find_config, load_data_settings, load_settings, load_settings_of
 from drpn.training.settings import TrainingSettings
 
 
@@ -104,25 +105,85 @@ def test_the_error_names_a_missing_file(tmp_path: Path) -> None:
         load(file=tmp_path / "b.toml")
 
 
-CONFIGS = sorted((Path(__file__).parents[1] / "configs").glob("*.toml"))
+TUNED = ("newsroom", "ebnerd-week1")
+SHIPPED_NAMES = sorted(path.stem for path in SHIPPED.glob("*.toml"))
 
 
-@pytest.mark.parametrize("file", CONFIGS, ids=lambda file: file.stem)
-def test_every_shipped_config_loads_and_changes_every_model(file: Path) -> None:
-    settings, defaults = load_settings_of(CATALOGUE, file), load_settings_of(CATALOGUE)
-    assert all(settings[model] != defaults[model] for model in CATALOGUE)
-    assert load_data_settings(file) == settings["drpn"].data
+@pytest.mark.parametrize("name", SHIPPED_NAMES)
+def test_every_shipped_config_is_accepted_and_changes_something(name: str) -> None:
+    settings, defaults = load_settings_of(CATALOGUE, Path(name)), load_settings_of(CATALOGUE)
+    changed = [model for model in CATALOGUE if settings[model] != defaults[model]]
+    assert len(changed) > len(CATALOGUE) / 2 if name in TUNED else changed == list(CATALOGUE)
+    assert load_data_settings(Path(name)) == settings["drpn"].data
+    for model in CATALOGUE:
+        assert load_settings(Path(name), model=model, of_several=True) == settings[model]
 
 
-TUNED = sorted((Path(__file__).parents[1] / "configs").glob("*/*.toml"))
+def test_a_shared_config_can_be_used_for_a_few_models() -> None:
+    assert load_settings_of(["nrms"], Path("small")) == {"nrms": load_settings_of(CATALOGUE, Path("small"))["nrms"]}
 
 
-@pytest.mark.parametrize("file", TUNED, ids=lambda file: f"{file.parent.name}/{file.stem}")
-def test_every_tuned_config_loads_for_its_model(file: Path) -> None:
-    settings, text = load_settings(file, model=file.stem), file.read_text()
-    best = next(line.split() for line in text.splitlines() if line.startswith("#") and line.endswith("  best"))
-    assert best[3:5] == [f"{settings.training.rate:g}", f"{settings.training.decay:g}"]
-    assert {path.stem for path in file.parent.glob("*.toml")} == set(CATALOGUE)
+def test_the_shipped_configs_are_found_inside_the_package() -> None:
+    assert SHIPPED_NAMES == ["ebnerd-week1", "laptop", "mind-large", "newsroom", "small"]
+    assert Path(drpn.__file__).parent / "configs" == SHIPPED
+
+
+@pytest.mark.parametrize("model", CATALOGUE)
+@pytest.mark.parametrize("name", TUNED)
+def test_tuned_settings_are_those_of_the_best_trial(name: str, model: str) -> None:
+    text = (SHIPPED / f"{name}.toml").read_text()
+    (block,) = (paragraph for paragraph in text.split("\n\n") if f"\n[models.{model}]\n" in paragraph)
+    rows = dict(line[2:].split("  ", 1) for line in block.splitlines() if line.startswith("# "))
+    trials = {row: cells.split() for row, cells in rows.items()}
+    aucs = trials.pop("validation AUC")
+    (best,) = (place for place, auc in enumerate(aucs) if auc.endswith("*"))
+    assert float(aucs[best].rstrip("*")) == max(float(auc.rstrip("*")) for auc in aucs)
+    settings = load_settings(Path(name), model=model)
+    assert {"training.rate", "training.decay"} <= set(trials)
+    for row, cells in trials.items():
+        section, _, key = row.partition(".")
+        assert cells[best] == f"{getattr(getattr(settings, section), key):g}"
+
+
+def test_a_config_can_be_a_path_or_the_name_of_a_shipped_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert find_config(Path("laptop")) == SHIPPED / "laptop.toml"
+    assert find_config(tmp_path / "laptop") == tmp_path / "laptop"
+    with pytest.raises(SettingsError) as refusal:
+        load_settings(Path("lap"))
+    assert str(refusal.value) == (
+        "lap: there is no such settings file; "
+        "name a TOML file or one of ebnerd-week1, laptop, mind-large, newsroom, small"
+    )
+    monkeypatch.chdir(tmp_path)
+    Path("laptop").write_text("[training]\nepochs = 7\n")
+    assert load_settings(Path("laptop")).training.epochs == 7
+
+
+def test_the_table_of_a_model_overrides_the_common_sections(tmp_path: Path) -> None:
+    file = tmp_path / "a.toml"
+    file.write_text("[training]\nepochs = 3\nrate = 0.5\n[models.nrms]\nmodel.size = 8\ntraining.rate = 0.25\n")
+    nrms, drpn_settings = (load_settings(file, model=model) for model in ("nrms", "drpn"))
+    assert (nrms.model.size, nrms.training.epochs, nrms.training.rate) == (8, 3, 0.25)
+    assert (drpn_settings.model.size, drpn_settings.training.rate) == (300, 0.5)
+    assert load_settings(file, ["training.rate=0.1"], model="nrms").training.rate == 0.1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[models.nmrs]\n", ": [models.nmrs]: there is no model 'nmrs'; did you mean 'nrms'?"),
+        ("[models.nrms]\nrate = 1\n", ": [models.nrms] takes model.KEY and training.KEY, not 'rate'"),
+        ("[models.nrms.data]\nwords = 3\n", ": [models.nrms] takes model.KEY and training.KEY, not 'data'"),
+        ("[models]\nnrms = 3\n", ": [models.nrms] takes model.KEY and training.KEY, not 3"),
+        ("models = 3\n", ": 'models' stands outside a section; write it under [section]"),
+    ],
+)
+def test_a_bad_table_of_a_model_is_named(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "a.toml"
+    file.write_text(text)
+    with pytest.raises(SettingsError) as error:
+        load_settings(file)
+    assert str(error.value) == f"{file}{message}"
 
 
 def test_data_settings_load_from_a_file_with_settings_of_any_model(tmp_path: Path) -> None:

@@ -1,33 +1,46 @@
-"""JSON manifests that say which format they are, and notice when a byte of them has changed."""
+"""JSON files that state their format number and can detect changes by a checksum."""
 
 import hashlib
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from drpn.errors import DrpnError
 
 
-def write_versioned(file: Path, document: dict[str, Any]) -> None:
-    """Write the document with a checksum of itself."""
-    sealed = document | {"checksum": _checksum(document)}
-    file.write_text(json.dumps(sealed, indent=1) + "\n", encoding="utf-8")
+def write_versioned(file: Path, document: dict[str, Any], *, checksum: bool = True) -> None:
+    """Write the document, which has a key `format`, by default with a checksum of its content."""
+    if checksum:
+        document = document | {"checksum": _checksum(document)}
+    file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
-def read_versioned(file: Path, *, version: int, of: str, error: type[DrpnError], remedy: str) -> dict[str, Any]:
-    """The manifest `of` something, in this format and unchanged; else an `error` that tells the `remedy`."""
+def read_versioned(
+    file: Path,
+    *,
+    version: int,
+    of: str,
+    error: type[DrpnError],
+    remedy: str,
+    what: str = "manifest",
+    keys: Iterable[str] = (),
+    checksum: bool = True,
+) -> dict[str, Any]:
+    """Return the document; raise `error`, with the `remedy`, if it is damaged, changed or of another format.
+
+    Messages call it the `what` of `of`, such as the manifest of a bundle. Every key in `keys` must be present.
+    """
     try:
-        document = json.loads(file.read_text(encoding="utf-8"))
-        found = document["format"]
+        document: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        stored_version, *_ = [document[key] for key in ("format", *keys)]
     except (ValueError, KeyError, TypeError) as cause:
-        raise error(f"{file} is not the manifest of {of}; {remedy}") from cause
-    if found != version:
-        raise error(f"{file.parent} has format {found}, this drpn reads {version}; {remedy}, or update drpn")
-    checksum = document.pop("checksum", None)
-    if checksum != _checksum(document):
+        raise error(f"{file} is not the {what} of {of}; {remedy}") from cause
+    if stored_version != version:
+        raise error(f"{file.parent} has format {stored_version}, this drpn reads {version}; {remedy}, or update drpn")
+    if checksum and document.pop("checksum", None) != _checksum(document):
         raise error(f"{file} has changed since it was written; {remedy}")
-    sound: dict[str, Any] = document
-    return sound
+    return document
 
 
 def _checksum(document: dict[str, Any]) -> str:

@@ -36,8 +36,8 @@ def test_compare(drpn, newsroom: Path, tmp_path: Path) -> None:
     assert "drpn-0: test AUC " in done.stderr
     assert "\n2 runs  " in done.stderr
     assert "\nthe paper's claims on these data: " in done.stdout
-    # the default of --configs in a source checkout
-    assert "Settings: those of the models, compare/NAME.toml, " in (tmp_path / "tables" / "table2.md").read_text()
+    # the shipped file, unless --config is given
+    assert "Settings: the models' defaults, newsroom.toml, " in (tmp_path / "tables" / "table2.md").read_text()
     again = drpn("compare", newsroom / "data", "--out", "tables", *SMALL, "--json")
     assert json.loads(again.stdout) == json.loads((tmp_path / "tables" / "compare.json").read_text())
     first, second, *_ = again.stderr.splitlines()
@@ -64,8 +64,10 @@ def test_reproduce(drpn, newsroom: Path, tmp_path: Path) -> None:
     [
         (["--models", "drpn,nmrs"], "there is no model 'nmrs'; did you mean 'nrms'?"),
         (["--models", " , "], "--models names no model; write names separated by commas, or all"),
-        (["--configs", "nowhere"], "--configs nowhere: there is no such folder"),
-        (["--configs", "."], "--configs .: no file NAME.toml for any of the models, such as drpn.toml"),
+        (["--configs", "nowhere"], "--configs nowhere: there is no such settings file; name a TOML file or one of "),
+        (["--configs", "a.toml"], "--configs a.toml: there is no such settings file"),
+        (["--configs", "."], "--configs . is a folder; name a TOML file with a table [models.NAME] for each model"),
+        (["--configs", "small"], "--configs small has no table of any of the models, such as [models.drpn]"),
         (["--config", "nowhere.toml"], "nowhere.toml: there is no such settings file"),
         (["--models", "nrms", "--set", "model.denoise=false"], "none of the models has a setting 'model.denoise'; "),
     ],

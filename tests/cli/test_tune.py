@@ -8,7 +8,7 @@ import pytest
 from small_comparison import AS_OPTIONS
 from small_training import refused
 
-TUNE = ["tune", "data", "--model", "nrms", "--out", "nrms.toml"]
+TUNE = ["tune", "data", "--model", "nrms", "--out", "tuned.toml"]
 SMALL = [*AS_OPTIONS, "--set", "training.epochs=1"]
 
 
@@ -40,8 +40,8 @@ def test_tune_then_train_with_the_best_settings(drpn) -> None:
     assert head.split() == ["trial", "validation", "AUC", "training.rate", "training.decay", "model.dropout"]
     assert first.split()[2:5] == ["0.001", "0", "0.2"]
     assert first.endswith("best") != second.rstrip().endswith("best")
-    assert where == "settings of the best trial: nrms.toml"
-    assert then == "next: drpn train data --out run --model nrms --config nrms.toml"
+    assert where == "settings of the best trial: tuned.toml"
+    assert then == "next: drpn train data --out run --model nrms --config tuned.toml"
     again = drpn(*TUNE, "--trials", 2, *SMALL)
     assert again.stdout == done.stdout
     assert again.stderr == "2 of 2 trials are finished already\n"
@@ -59,7 +59,7 @@ def test_ctrl_c_keeps_the_trials(drpn, monkeypatch: pytest.MonkeyPatch, tmp_path
         done = drpn(*TUNE, *SMALL)
     assert done.returncode == 130
     assert "drpn: repeat the command to continue; finished trials are not repeated\n" in done.stderr
-    assert {path.name for path in tmp_path.iterdir()} == {"data", "nrms.toml.trials"}
+    assert {path.name for path in tmp_path.iterdir()} == {"data", "tuned.toml.trials"}
 
 
 def test_without_optuna_the_message_says_how_to_install_it(
@@ -86,5 +86,5 @@ def test_invalid_options(drpn, options: list[str], message: str, tmp_path: Path)
 
 
 def test_a_missing_folder(drpn) -> None:
-    message = refused(drpn, "tune", "nowhere", "--model", "nrms", "--out", "nrms.toml")
+    message = refused(drpn, "tune", "nowhere", "--model", "nrms", "--out", "tuned.toml")
     assert message == "nowhere is missing; prepare it from logs; run: drpn prepare LOGS --out nowhere"

@@ -1,4 +1,4 @@
-"""A newsroom that is compared on, prepared once, and the comparison that the tests begin with."""
+"""A small newsroom, prepared once, and a finished comparison on it."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +14,7 @@ from small_comparison import MODELS, SETS
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
-    """Sums come in the same order in every process."""
+    """Use one thread, so that sums have the same order in every process."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -23,7 +23,7 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A simulated newsroom in MIND's layout."""
+    """Logs of a simulated newsroom in MIND's format."""
     folder = tmp_path_factory.mktemp("compared") / "logs"
     simulate(folder, SimulationSettings(users=120, news=400, seed=3))
     return folder
@@ -31,7 +31,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def data(logs: Path) -> Path:
-    """The same, prepared."""
+    """The dataset folder prepared from the logs."""
     from drpn.prepare.settings import DataSettings
     from drpn.recipes.prepare import prepare
 
@@ -41,33 +41,33 @@ def data(logs: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def small(data: Path) -> Callable[..., Compared]:
-    """Compare three small models, two seeds each, unless something else is asked for."""
+    """A function that compares three small models, two seeds each, unless told otherwise."""
 
-    def run(out: Path, *, sets: list[str] | None = None, **given: Any) -> Compared:
-        chosen: dict[str, Any] = {"models": MODELS, "seeds": 2} | given
-        return compare(data, out, sets=[*SETS, *(sets or [])], **chosen)
+    def run(out: Path, *, sets: list[str] | None = None, **options: Any) -> Compared:
+        arguments: dict[str, Any] = {"models": MODELS, "seeds": 2} | options
+        return compare(data, out, sets=[*SETS, *(sets or [])], **arguments)
 
     return run
 
 
 @pytest.fixture(scope="session")
 def compared(small: Callable[..., Compared], tmp_path_factory: pytest.TempPathFactory) -> Compared:
-    """The comparison that nobody stopped."""
+    """A comparison that ran without interruption."""
     torch.set_num_threads(1)
     return small(tmp_path_factory.mktemp("uninterrupted") / "out")
 
 
 @pytest.fixture
 def trained(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the runs that are trained from here on."""
+    """Names of the runs that are trained during the test."""
     from drpn.experiments import run_task as runs
 
     names: list[str] = []
     train = runs.train
 
-    def counted(folder: Path, out: Path, **given: Any) -> Any:
+    def counted(folder: Path, out: Path, **options: Any) -> Any:
         names.append(out.name)
-        return train(folder, out, **given)
+        return train(folder, out, **options)
 
     monkeypatch.setattr(runs, "train", counted)
     return names

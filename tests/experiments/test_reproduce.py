@@ -1,4 +1,4 @@
-"""The paper, whole, on a simulated newsroom in MIND's layout."""
+"""Reproducing the paper on a simulated newsroom in MIND's format."""
 
 import json
 import shutil
@@ -12,24 +12,24 @@ from drpn.dataset.requirements import REQUIREMENTS
 from drpn.errors import FolderError
 from drpn.experiments.reproduce import Reproduced, protocol, reproduce
 from drpn.models.catalogue import CATALOGUE
-from drpn.recipes.settings import load_settings_of, shipped_configs
+from drpn.recipes.settings import load_settings_of
 from small_comparison import MODELS, SETS
 
 SMALL = [*SETS, "data.vector_size=8", "training.epochs=1"]
 
 
-def run(logs: Path, out: Path, **given: Any) -> Reproduced:
-    """Reproduce with three small models, one seed each, unless something else is asked for."""
-    return reproduce(logs, out, **{"models": MODELS, "seeds": 1, "sets": SMALL} | given)
+def run(logs: Path, out: Path, **options: Any) -> Reproduced:
+    """Reproduce with three small models, one seed each, unless told otherwise."""
+    return reproduce(logs, out, **{"models": MODELS, "seeds": 1, "sets": SMALL} | options)
 
 
 @pytest.fixture(scope="module")
 def done(logs: Path, tmp_path_factory: pytest.TempPathFactory) -> Reproduced:
-    """The paper's way from logs to claims."""
+    """A finished reproduction."""
     return run(logs, tmp_path_factory.mktemp("reproduced") / "out")
 
 
-def test_from_logs_to_claims(done: Reproduced) -> None:
+def test_files_of_a_reproduction(done: Reproduced) -> None:
     out = done.compared.out
     pages = {f"{name}.{kind}" for name in ("table1", "table2", "table3", "claims") for kind in ("md", "tex")}
     assert pages | {"dataset", "runs", "compare.json", "compare.png", "reproduce.json"} == {
@@ -37,9 +37,9 @@ def test_from_logs_to_claims(done: Reproduced) -> None:
     }
     document = json.loads((out / "reproduce.json").read_text())
     assert set(document["claims"]) == {"all", "with_profile"}
-    verdicts = {one["words"]: one["verdict"] for one in document["claims"]["with_profile"]}
+    verdicts = {claim["words"]: claim["verdict"] for claim in document["claims"]["with_profile"]}
     assert verdicts["DFN is below DEERS"] == "not run"
-    assert verdicts["skipped news help: DRPN-N is below DRPN"] in ("held", "failed", "not separated")
+    assert verdicts["skipped stories help: DRPN-N is below DRPN"] in ("held", "failed", "not separated")
     assert len(document["runs"]) == 3
     first = (out / "table1.md").read_text()
     assert f"| users | {Dataset.open(out / 'dataset').statistics['users']:,} | 654,870 |" in first
@@ -53,12 +53,12 @@ def test_from_logs_to_claims(done: Reproduced) -> None:
 def test_claims_are_judged_on_users_with_a_profile(done: Reproduced) -> None:
     rows = {(row["model"], row["group"]): row["auc"] for row in done.compared.rows}
     for group, judged in done.compared.claims.items():
-        (pair,) = next(one.pairs for one in judged if "DRPN-N is below" in one.claim.words)
+        (pair,) = next(item.pairs for item in judged if "DRPN-N is below" in item.claim.words)
         assert pair.difference == pytest.approx(rows["drpn", group] - rows["drpn-n", group])
     assert "Judged on impressions of users with a profile" in (done.compared.out / "claims.md").read_text()
 
 
-def test_a_second_time_nothing_is_prepared_or_trained(
+def test_a_second_call_prepares_and_trains_nothing(
     done: Reproduced, logs: Path, trained: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def never(*_: Any, **__: Any) -> None:
@@ -70,7 +70,7 @@ def test_a_second_time_nothing_is_prepared_or_trained(
     assert again.as_dict()["claims"] == done.as_dict()["claims"]
 
 
-def test_another_dataset_is_refused(done: Reproduced, logs: Path, tmp_path: Path) -> None:
+def test_a_different_dataset_is_refused(done: Reproduced, logs: Path, tmp_path: Path) -> None:
     out = done.compared.out
     with pytest.raises(FolderError) as refusal:
         run(logs, out, sets=[*SMALL, "data.clicked=7"])
@@ -81,26 +81,25 @@ def test_another_dataset_is_refused(done: Reproduced, logs: Path, tmp_path: Path
     shutil.copytree(logs, tmp_path / "logs")
     with (tmp_path / "logs" / "dev" / "behaviors.tsv").open("a") as stream:
         stream.write("\n")
-    with pytest.raises(FolderError, match=r"dataset was prepared from another dev/behaviors\.tsv than that of "):
+    with pytest.raises(FolderError, match=r"dataset was prepared from another dev/behaviors\.tsv than the one in "):
         run(tmp_path / "logs", out)
     with pytest.raises(FolderError, match=r"dataset was prepared without .*glove\.txt; remove "):
         run(logs, out, vectors=tmp_path / "glove.txt")
 
 
-def test_the_data_have_what_the_models_need(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = protocol()
-    assert (found.user_neighbours, found.entities, found.abstracts) == (REQUIREMENTS["user_neighbours"].value, 0, 0)
+def test_data_settings_cover_the_needs_of_all_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = protocol()
+    assert (settings.user_neighbours, settings.entities, settings.abstracts) == (
+        REQUIREMENTS["user_neighbours"].value,
+        0,
+        0,
+    )
     assert protocol(sets=["data.user_neighbours=3"]).user_neighbours == 3
     monkeypatch.setattr("drpn.experiments.reproduce.requirements_of", lambda *_: ())
     assert protocol().user_neighbours == 0
 
 
-def test_the_shipped_settings_fit_every_model() -> None:
-    """Read by `drpn reproduce`; the sizes of models stay those of their papers."""
-    file = shipped_configs("mind-large.toml")
-    assert file is not None
-    found = load_settings_of(CATALOGUE, file)
-    assert {name: one.model for name, one in found.items()} == {name: one.settings for name, one in CATALOGUE.items()}
-    for path in (shipped_configs("compare") or Path("nowhere")).glob("*.toml"):
-        assert path.stem in CATALOGUE, path
-    load_settings_of(CATALOGUE, folder=shipped_configs("compare"))
+def test_the_shipped_settings_keep_model_sizes() -> None:
+    """`drpn reproduce` uses mind-large.toml; model sizes stay those of their papers."""
+    models = {name: settings.model for name, settings in load_settings_of(CATALOGUE, Path("mind-large")).items()}
+    assert models == {name: entry.settings for name, entry in CATALOGUE.items()}

@@ -1,4 +1,4 @@
-"""Comparisons in processes of their own that are killed or stopped, and taken up."""
+"""Comparisons in subprocesses that are killed or stopped, then resumed."""
 
 import os
 import signal
@@ -19,19 +19,19 @@ from small_comparison import SETS, Notes
 from small_training import curve, reached
 
 LONG = [*SETS, "training.epochs=12", "training.patience=12", "training.save_seconds=0"]
-COMMAND = ["--models", "nrms", "--seeds", "2", *(word for one in LONG for word in ("--set", one))]
+COMMAND = ["--models", "nrms", "--seeds", "2", *(word for assignment in LONG for word in ("--set", assignment))]
 Start = Callable[..., subprocess.Popen[str]]
 
 
 @pytest.fixture(scope="module")
 def uninterrupted(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Compared:
-    """What comes of it if nobody stops it."""
+    """The result without an interruption."""
     return compare(data, tmp_path_factory.mktemp("long") / "out", models=["nrms"], seeds=2, sets=LONG)
 
 
 @pytest.fixture
 def start(data: Path, tmp_path: Path) -> Iterator[Start]:
-    """Start the command; gives it back when all `runs` are in the middle of their training."""
+    """A function that starts the command and returns once all `runs` are in the middle of their training."""
     started: list[subprocess.Popen[str]] = []
 
     def run(*runs: str, options: tuple[str, ...] = ()) -> subprocess.Popen[str]:
@@ -58,41 +58,43 @@ def start(data: Path, tmp_path: Path) -> Iterator[Start]:
 
 
 def finish(data: Path, out: Path) -> list[str]:
-    """Go on in this process; gives what was said."""
+    """Resume the comparison in this process and return its notes."""
     notes = Notes()
     compare(data, out, models=["nrms"], seeds=2, sets=LONG, progress=notes)
-    return notes.said
+    return notes.messages
 
 
 def assert_same(out: Path, other: Path) -> None:
-    """Both comparisons measured the very same."""
+    """Check that both comparisons have identical metrics."""
     for name in ("nrms-0", "nrms-1"):
-        with np.load(out / "runs" / name / ARRAYS) as found, np.load(other / "runs" / name / ARRAYS) as expected:
-            assert all(np.array_equal(found[metric], expected[metric], equal_nan=True) for metric in METRICS)
+        with np.load(out / "runs" / name / ARRAYS) as stored, np.load(other / "runs" / name / ARRAYS) as expected:
+            assert all(np.array_equal(stored[metric], expected[metric], equal_nan=True) for metric in METRICS)
 
 
-def test_a_killed_comparison_goes_on(start: Start, data: Path, uninterrupted: Compared, tmp_path: Path) -> None:
+def test_resuming_a_killed_comparison_gives_the_same_metrics(
+    start: Start, data: Path, uninterrupted: Compared, tmp_path: Path
+) -> None:
     process = start("nrms-1")
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
     runs = tmp_path / "out" / "runs"
     assert (runs / "nrms-0" / RESULT).exists()
     assert not (runs / "nrms-1" / RESULT).exists()
-    said = finish(data, tmp_path / "out")
-    assert said[0] == "1 of 2 runs are finished already"
-    assert any(text.startswith("nrms-1: taken up in pass ") for text in said)
-    assert not any(text.startswith("nrms-0: ") for text in said)
+    messages = finish(data, tmp_path / "out")
+    assert messages[0] == "1 of 2 runs are finished already"
+    assert any(text.startswith("nrms-1: taken up in pass ") for text in messages)
+    assert not any(text.startswith("nrms-0: ") for text in messages)
     assert_same(tmp_path / "out", uninterrupted.out)
 
 
-def test_ctrl_c_stops_all_that_go_on_at_once(start: Start, tmp_path: Path) -> None:
+def test_ctrl_c_stops_all_parallel_runs(start: Start, tmp_path: Path) -> None:
     endless = ("--set", "training.epochs=4000", "--set", "training.patience=4000")
     process = start("nrms-0", "nrms-1", options=("--jobs", "2", *endless))
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    os.killpg(process.pid, signal.SIGINT)  # a terminal sends it to the whole group, too
     _, error = process.communicate(timeout=120)
     assert process.returncode == 130
     assert "Traceback" not in error
-    assert "stopped; the same command goes on from here" in error
+    assert "stopped; the same command resumes it" in error
     wait_until_gone(process.pid)
     for name in ("nrms-0", "nrms-1"):
         run = tmp_path / "out" / "runs" / name
@@ -102,11 +104,11 @@ def test_ctrl_c_stops_all_that_go_on_at_once(start: Start, tmp_path: Path) -> No
 
 
 def wait_until_gone(group: int) -> None:
-    """Until no process of a group is left."""
+    """Wait until no process of the group is left."""
     for _ in range(200):
         try:
             os.killpg(group, 0)
         except ProcessLookupError:
             return
         time.sleep(0.05)
-    raise AssertionError("a process was left")
+    raise AssertionError("a process is still running")

@@ -28,7 +28,7 @@ OutFolder = Annotated[
 def tune(
     folder: DatasetFolder,
     model: Annotated[str, typer.Option(metavar="NAME", help="Model to tune; `drpn models` lists them.")],
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="TOML file to write, for use with --config.")],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="TOML file to write, or to add to.")],
     trials: Annotated[
         int, typer.Option(min=1, help="Runs in total, including those of an earlier, interrupted search.")
     ] = 8,
@@ -45,10 +45,12 @@ def tune(
     (0.05, 0.1 or 0.2). All other settings stay as given. The first trial uses the settings as given. Needs
     `drpn[tune]`.
 
-    Writes the settings of the best trial to FILE, and all trials to FILE.trials. After an interruption, repeat the
+    Writes a table `[models.NAME]` with the settings of the best trial to FILE, and keeps the tables of other models in
+    it. Use FILE with `--config` of `drpn train` and with `--configs` of `drpn compare`. All trials go to FILE.trials.
+    After an interruption, repeat the
     command: it continues and does not repeat finished trials.
 
-    Example: `drpn tune mind --model nrms --out nrms.toml --trials 8 --set training.epochs=3`
+    Example: `drpn tune mind --model nrms --out tuned.toml --trials 8 --set training.epochs=3`
     """
     from drpn.experiments.tune import tune as run
 
@@ -79,9 +81,9 @@ def compare(
     configs: Annotated[
         Path | None,
         typer.Option(
-            metavar="FOLDER",
-            help="Folder with a NAME.toml for some models, as written by `drpn tune`. Default: configs/compare in a "
-            "source checkout, unless --config is given.",
+            metavar="FILE",
+            help="TOML file with settings for each model, as written by `drpn tune`, or a shipped one by name, such as "
+            "`ebnerd-week1`. Default: `newsroom`, unless --config is given.",
         ),
     ] = None,
     jobs: Jobs = 1,
@@ -102,7 +104,7 @@ def compare(
     Example: `drpn compare mind --out tables --models drpn,drpn-n,nrms --seeds 3 --jobs 2`
     """
     from drpn.experiments.compare import compare as run
-    from drpn.recipes.settings import shipped_configs
+    from drpn.recipes.settings import SHIPPED
 
     names = _parse_models(models)
     compared = run(
@@ -112,7 +114,7 @@ def compare(
         seeds=seeds,
         config=config,
         sets=sets or (),
-        configs=_check_configs(configs, names) or (None if config else shipped_configs("compare")),
+        configs=_check_configs(configs, names) or (None if config else SHIPPED / "newsroom.toml"),
         jobs=jobs,
         keep=keep,
         again=again,
@@ -148,8 +150,9 @@ def reproduce(
     """Reproduce the paper on MIND: prepare the data, train all models, write Tables 1 to 3.
 
     Prepares MIND as the paper does, trains each model at the sizes of its own paper with DRPN's training settings, and
-    judges each claim of the paper: held, failed or not separated. In a source checkout the settings come from
-    configs/mind-large.toml, which also says how long it takes. After an interruption, repeat the command: it continues.
+    judges each claim of the paper: held, failed or not separated. Without --config the settings are those of the
+    shipped file `mind-large`, which also says how long it takes. After an interruption, repeat the command: it
+    continues.
 
     Writes to OUT: `table1`, `table2`, `table3` and `claims` (.md and .tex), `compare.png`, `compare.json` and
     `reproduce.json`. If the logs are MIND-large, the tables show the paper's numbers next to ours.
@@ -188,15 +191,19 @@ def _parse_models(models: str) -> list[str] | None:
     return list(dict.fromkeys(names))
 
 
-def _check_configs(folder: Path | None, names: list[str] | None) -> Path | None:
-    """Refuse a --configs folder without a file for any of the models."""
+def _check_configs(file: Path | None, names: list[str] | None) -> Path | None:
+    """The file of --configs, or the shipped one of that name; refuse one without a table for any of the models."""
     from drpn.models.catalogue import CATALOGUE
-    from drpn.recipes.settings import model_config
+    from drpn.recipes.settings import find_config, read_settings_file
 
-    if folder is None:
+    if file is None:
         return None
-    if not folder.is_dir():
-        raise SettingsError(f"--configs {folder}: there is no such folder")
-    if not any(model_config(folder, name) for name in names or CATALOGUE):
-        raise SettingsError(f"--configs {folder}: no file NAME.toml for any of the models, such as drpn.toml")
-    return folder
+    if file.is_dir():
+        raise SettingsError(f"--configs {file} is a folder; name a TOML file with a table [models.NAME] for each model")
+    try:
+        models = read_settings_file(file).models
+    except SettingsError as error:
+        raise SettingsError(f"--configs {error}") from error
+    if not any(name in models for name in names or CATALOGUE):
+        raise SettingsError(f"--configs {file} has no table of any of the models, such as [models.drpn]")
+    return find_config(file)

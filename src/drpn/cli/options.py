@@ -18,7 +18,11 @@ Sets = Annotated[
 ]
 Config = Annotated[
     Path | None,
-    typer.Option("--config", metavar="FILE", help="TOML file with sections `[data]`, `[model]` and `[training]`."),
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="TOML file of settings, with sections `[data]`, `[model]` and `[training]`, or a shipped one by name: `laptop`.",
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document to standard output instead of tables.")]
 Memory = Annotated[

@@ -1,4 +1,4 @@
-"""The paper's claims, each held, failed or not separated by a comparison of ours."""
+"""The paper's claims, judged by a comparison of ours: held, failed or not separated."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,13 +18,15 @@ from drpn.experiments.paper import CLAIMS, LEVEL, NAMES, TABLE2, TABLE3, Claim
 
 Verdict = Literal["held", "failed", "not separated", "not run"]
 GROUP = "with_profile"
-"""Whose impressions the paper measures, and by which its claims are judged."""
+"""The impressions that the paper measures; they decide the verdicts."""
 PAGE = "claims"
+_Key = tuple[str, str, str]
+"""First system, second system, metric."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """One comparison that a claim makes."""
+    """One comparison of a claim."""
 
     first: str
     second: str
@@ -33,20 +35,20 @@ class Pair:
     high: float
     verdict: Verdict
     paper: float
-    """The difference of the paper's own numbers."""
+    """The difference between the paper's own numbers."""
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A claim and what came of it."""
+    """A claim and its verdict."""
 
     claim: Claim
     verdict: Verdict
     pairs: tuple[Pair, ...]
-    """Those of which both systems were run."""
+    """The comparisons whose two systems were both run."""
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the claim and its verdict for JSON."""
         return {
             "words": self.claim.words,
             "place": self.claim.place,
@@ -68,84 +70,95 @@ def judge(
     seed: int = 0,
     draws: int = DRAWS,
 ) -> list[Judged]:
-    """Every claim by the paired differences of the systems that were run, intervals drawn over users and seeds.
+    """Judge every claim by paired differences of the systems that were run, bootstrapped over users and seeds.
 
-    A claim is held if all its comparisons are, failed if one is. One system is above another if the interval of the
-    difference is above zero, and fails to be if it is below; it is level if the interval is above -LEVEL, and fails to
-    be if it is below that.
+    A comparison is held if the interval of its difference is above zero, failed if the interval is below zero, and
+    otherwise not separated; where the claim says "competitive", the limit is -LEVEL instead of zero. A claim is held if
+    all its comparisons are held, and failed if at least one failed.
     """
-    wanted = {
-        (first, second, claim.metric): None
-        for claim in claims
-        for first, second in claim.pairs
-        if first in systems and second in systems
-    }
-    found: dict[tuple[str, str, str], Comparison] = {}
-    if wanted and next(iter(systems.values())).counted.any():
-        pairs = {key: tuple(systems[name].by_name()[key[2]] for name in key[:2]) for key in wanted}
-        found = differences(pairs, users, np.random.default_rng(seed), draws)  # type: ignore[arg-type]
-    return [_judged(claim, found) for claim in claims]
+    keys: list[_Key] = list(
+        dict.fromkeys(
+            (first, second, claim.metric)
+            for claim in claims
+            for first, second in claim.pairs
+            if first in systems and second in systems
+        )
+    )
+    comparisons: dict[_Key, Comparison] = {}
+    if keys and next(iter(systems.values())).counted.any():
+        pairs = {
+            (first, second, metric): (systems[first].by_name()[metric], systems[second].by_name()[metric])
+            for first, second, metric in keys
+        }
+        comparisons = differences(pairs, users, np.random.default_rng(seed), draws)
+    return [_judged(claim, comparisons) for claim in claims]
 
 
 def judge_groups(systems: Mapping[str, Metrics], users: Array, known: Array) -> dict[str, list[Judged]]:
-    """On all impressions and on those of users with a profile, who are `known`."""
+    """Judge the claims on all impressions and on those of users with a profile, marked by `known`."""
     return {
-        group: judge({name: one[mask] for name, one in systems.items()}, users[mask])
+        group: judge({name: metrics[mask] for name, metrics in systems.items()}, users[mask])
         for group, mask in masks(known).items()
         if group != "without_profile"
     }
 
 
 def judged_by(claims: Mapping[str, Sequence[Judged]]) -> str:
-    """The group that counts: users with a profile, or all where nobody has one."""
-    return GROUP if any(one.pairs for one in claims[GROUP]) else "all"
+    """Return the group that decides: users with a profile, or all users if none has one."""
+    return GROUP if any(judged.pairs for judged in claims[GROUP]) else "all"
 
 
 def write_claims(out: Path, claims: Mapping[str, Sequence[Judged]], *, seeds: int, mind: bool, document: str) -> None:
-    """Write claims.md and claims.tex; `document` holds the same for all impressions."""
+    """Write claims.md and claims.tex; the verdicts for all impressions are in `document`."""
     group = judged_by(claims)
-    judged = claims[group]
-    pairs = sum(len(one.pairs) for one in judged)
-    others = {other: Counter(one.verdict for one in found) for other, found in claims.items() if other != group}
-    words = [
-        f"Judged on {GROUPS[group].lower()}, by paired differences of {seeds} seed{'s' if seeds > 1 else ''}; the "
+    count = sum(len(judged.pairs) for judged in claims[group])
+    others = {
+        other: Counter(judged.verdict for judged in verdicts) for other, verdicts in claims.items() if other != group
+    }
+    paragraphs = [
+        f"Judged on {GROUPS[group].lower()}, by paired differences over {seeds} seed{'s' if seeds > 1 else ''}. The "
         "paper's authors leave out users without a profile in their code. "
-        + "".join(f"On {GROUPS[other].lower()}: {tally(found)} ({document}). " for other, found in others.items()),
-        f"Held: the 95 % interval is above zero, or above -{LEVEL} where a system is said to be competitive; failed: "
-        "it is below. A claim of several comparisons is held if all of them are, failed if one is. "
-        f"{pairs} comparison{'s, of which one in twenty misses' if pairs != 1 else ', which may miss'} by chance.",
+        + "".join(f"On {GROUPS[other].lower()}: {tally(counts)} ({document}). " for other, counts in others.items()),
+        "A comparison is held if its 95 % interval is above the limit, failed if the interval is below it, and not "
+        f"separated if the interval contains it. The limit is zero, or -{LEVEL} where the paper calls a system "
+        "competitive. A claim is held if all its comparisons are held, and failed if at least one failed. "
+        + (
+            f"There are {count} comparisons, so about one in twenty intervals misses the true difference by chance."
+            if count != 1
+            else "There is 1 comparison; its interval may miss the true difference by chance."
+        ),
     ]
-    write_page(out / PAGE, table(judged, beside_paper=mind), [text.strip() for text in words])
+    write_page(out / PAGE, table(claims[group], beside_paper=mind), [text.strip() for text in paragraphs])
 
 
 def tally(verdicts: Mapping[Verdict, int]) -> str:
-    """Such as: 9 held, 2 failed."""
+    """Return the number of each verdict as text, such as `9 held, 2 failed`."""
     return ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
 
 
-def table(judged: Sequence[Judged], *, beside_paper: bool) -> Table:
-    """One row for each comparison, under the words of its claim."""
+def table(claims: Sequence[Judged], *, beside_paper: bool) -> Table:
+    """Return one row for each comparison; the first row of a claim states the claim and its verdict."""
     heads = ["claim", "verdict", "comparison", "ours, 95 % interval", *(["the paper's"] if beside_paper else [])]
     rows: list[tuple[str, ...] | None] = []
-    for one in judged:
-        words = f"{one.claim.words} ({one.claim.place}{f'; {one.claim.remark}' if one.claim.remark else ''})"
-        verdict = one.verdict
-        if 0 < len(one.pairs) < len(one.claim.pairs):
-            words += f" [{len(one.pairs)} of {len(one.claim.pairs)} compared]"
-        lines = [_line(pair, one.claim, beside_paper) for pair in one.pairs] or [("",) * (len(heads) - 2)]
+    for judged in claims:
+        claim = judged.claim
+        text = f"{claim.words} ({claim.place}{f'; {claim.remark}' if claim.remark else ''})"
+        if 0 < len(judged.pairs) < len(claim.pairs):
+            text += f" [{len(judged.pairs)} of {len(claim.pairs)} compared]"
+        lines = [_line(pair, claim, beside_paper) for pair in judged.pairs] or [("",) * (len(heads) - 2)]
         rows += [None] if rows else []
-        rows += [(words, f"**{verdict}**", *lines[0]), *(("", "", *line) for line in lines[1:])]
+        rows += [(text, f"**{judged.verdict}**", *lines[0]), *(("", "", *line) for line in lines[1:])]
     return Table("The paper's claims", tuple(heads), tuple(rows), left=3)
 
 
-def _judged(claim: Claim, found: Mapping[tuple[str, str, str], Comparison]) -> Judged:
-    floor = -LEVEL if claim.level else 0.0
+def _judged(claim: Claim, comparisons: Mapping[_Key, Comparison]) -> Judged:
+    limit = -LEVEL if claim.level else 0.0
     pairs = []
     for first, second in claim.pairs:
-        if compared := found.get((first, second, claim.metric)):
+        if compared := comparisons.get((first, second, claim.metric)):
             numbers = (compared.difference, compared.low, compared.high)
             paper = round(_reported(first, claim.metric) - _reported(second, claim.metric), 4)
-            pairs.append(Pair(first, second, *numbers, _verdict(compared, floor), paper))
+            pairs.append(Pair(first, second, *numbers, _verdict(compared, limit), paper))
     verdicts = {pair.verdict for pair in pairs}
     verdict: Verdict = "not run"
     if verdicts:
@@ -153,10 +166,10 @@ def _judged(claim: Claim, found: Mapping[tuple[str, str, str], Comparison]) -> J
     return Judged(claim, verdict, tuple(pairs))
 
 
-def _verdict(found: Comparison, floor: float) -> Verdict:
-    if found.low > floor:
+def _verdict(comparison: Comparison, limit: float) -> Verdict:
+    if comparison.low > limit:
         return "held"
-    return "failed" if found.high < floor else "not separated"
+    return "failed" if comparison.high < limit else "not separated"
 
 
 def _reported(model: str, metric: str) -> float:
@@ -165,6 +178,6 @@ def _reported(model: str, metric: str) -> float:
 
 def _line(pair: Pair, claim: Claim, beside_paper: bool) -> tuple[str, ...]:
     relation = f"not {LEVEL} below" if claim.level else "above"
-    words = f"{NAMES[pair.first]} {relation} {NAMES[pair.second]}, {HEADS[claim.metric]}: {pair.verdict}"
+    comparison = f"{NAMES[pair.first]} {relation} {NAMES[pair.second]}, {HEADS[claim.metric]}: {pair.verdict}"
     numbers = f"{pair.difference:+.4f} ({pair.low:+.4f} to {pair.high:+.4f})"
-    return (words, numbers, *([f"{pair.paper:+.4f}"] if beside_paper else []))
+    return (comparison, numbers, *([f"{pair.paper:+.4f}"] if beside_paper else []))

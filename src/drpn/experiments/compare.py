@@ -1,6 +1,5 @@
-"""Many models on one dataset folder, several seeds each: the paper's Tables 2 and 3 with intervals, and its claims."""
+"""Compare many models on one dataset folder, several seeds each: the paper's Tables 2 and 3, and its claims."""
 
-import json
 import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +19,7 @@ from drpn.evaluation.comparison import compared
 from drpn.evaluation.metrics import Metrics, measure
 from drpn.experiments.claims import Judged, judge_groups, write_claims
 from drpn.experiments.jobs import run_tasks
-from drpn.experiments.pages import write_pages
+from drpn.experiments.pages import About, write_pages
 from drpn.experiments.paper import BASE, NAMES
 from drpn.experiments.results import Result, Task, difference, fingerprint, is_finished, read_result
 from drpn.experiments.table1 import is_mind_large
@@ -30,7 +29,8 @@ from drpn.progress import Progress, Silent
 from drpn.provenance import machine
 from drpn.recipes.evaluate import has_profile, reference_scores
 from drpn.recipes.needs import missing_requirements, prepare_hint
-from drpn.recipes.settings import Settings, load_settings_of, model_config
+from drpn.recipes.settings import Settings, find_config, load_settings_of, read_settings_file
+from drpn.versioned import write_versioned
 
 RUNS, DOCUMENT, PICTURE = "runs", "compare.json", "compare.png"
 SPLIT: SplitName = "test"
@@ -39,26 +39,26 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Compared:
-    """What a comparison found."""
+    """The result of a comparison."""
 
     out: Path
-    about: dict[str, Any]
-    """Data, models, seeds, machine and versions, ready for JSON."""
+    about: About
+    """Data, models, seeds, machine and versions."""
     rows: list[dict[str, Any]]
-    """A row for each system and group of impressions."""
+    """One row for each system and group of impressions."""
     runs: list[dict[str, Any]]
     """The facts of every run."""
     systems: dict[str, Metrics]
-    """The metrics of each impression, (seeds, impressions) of those that were trained."""
+    """Metrics of every impression; (seeds, impressions) for trained systems."""
     users: Array
     """The user of each impression."""
     has_profile: Array
     claims: dict[str, list[Judged]]
-    """What came of the paper's claims, by group of impressions."""
+    """Verdicts on the paper's claims, by group of impressions."""
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        judged = {group: [one.as_dict() for one in claims] for group, claims in self.claims.items()}
+        """Return everything that `compare.json` holds."""
+        judged = {group: [claim.as_dict() for claim in claims] for group, claims in self.claims.items()}
         return {"format": FORMAT, "about": self.about, "rows": self.rows, "claims": judged, "runs": self.runs}
 
 
@@ -76,32 +76,34 @@ def compare(
     again: bool = False,
     progress: Progress | None = None,
 ) -> Compared:
-    """Train and measure each model with each seed, and write tables, a picture and a JSON document into `out`.
+    """Train and measure each model with each seed; write tables, a picture and a JSON document into `out`.
 
-    Without `models`, all that the folder has the data for. Runs that are finished are not repeated, runs that were
-    stopped are taken up. Settings: those of the model, of NAME.toml in `configs`, of `config`, of `sets`.
+    Without `models`, every model that the folder has the data for. Finished runs are not repeated, stopped runs are
+    resumed. Settings are the model's defaults, then the file `configs`, then `config`, then `sets`.
     """
     progress = progress or Silent()
     dataset = Dataset.open(folder)
-    _check_test(dataset)
+    _check_test_split(dataset)
     sets = list(sets)
-    settings = load_settings_of(models or CATALOGUE, config, sets, folder=configs)
-    asked = [config.name] if config else []
-    if configs and any(model_config(configs, name) for name in settings):
-        asked.insert(0, f"{configs.resolve().name}/NAME.toml")
-        progress.note(f"settings of each model: {configs}/NAME.toml")
+    settings = load_settings_of(models or CATALOGUE, config, sets, tuned=configs)
+    sources = [find_config(config).name] if config else []
+    if configs and any(name in settings for name in read_settings_file(configs).models):
+        sources.insert(0, find_config(configs).name)
+        progress.note(f"settings of each model: {find_config(configs)}")
     left_out = {
-        name: problem for name, one in settings.items() if (problem := missing_requirements(name, one.model, dataset))
+        name: problem
+        for name, chosen in settings.items()
+        if (problem := missing_requirements(name, chosen.model, dataset))
     }
     if models and left_out:
         name = next(iter(left_out))
         raise FolderError(left_out[name], hint=prepare_hint(name, settings[name].model, dataset))
     for problem in left_out.values():
         progress.note(f"left out: {problem}")
-    chosen = {name: one for name, one in settings.items() if name not in left_out}
-    tasks = _tasks(chosen, seeds, dataset, out, keep=keep, jobs=jobs)
+    usable = {name: chosen for name, chosen in settings.items() if name not in left_out}
+    tasks = _tasks(usable, seeds, dataset, out, keep=keep, jobs=jobs)
     with lock_folder(out):
-        _check(tasks, again=again)
+        _check_existing_runs(tasks, again=again)
         todo = [task for task in tasks if not is_finished(task)]
         if len(todo) < len(tasks):
             progress.note(f"{len(tasks) - len(todo)} of {len(tasks)} runs are finished already")
@@ -113,30 +115,30 @@ def compare(
         except TrainingError as error:
             failed = error
             unfinished = {task.model for task in tasks if not is_finished(task)}
-            left_out |= {name: f"{name}, of which not every run ended well" for name in sorted(unfinished)}
+            left_out |= {name: f"{name}, because some of its runs failed" for name in sorted(unfinished)}
             tasks = [task for task in tasks if task.model not in unfinished]
             if not tasks:
                 raise
         with progress.stage("metrics and intervals"):
-            found = _gather(tasks, dataset, out, seeds=seeds, asked=[*asked, *sets], left_out=left_out)
+            result = _gather(tasks, dataset, out, seeds=seeds, sources=[*sources, *sets], left_out=left_out)
         with progress.stage("tables"):
-            _write(found)
+            _write(result)
         if failed:
             raise failed
-        return found
+        return result
 
 
-def _check_test(dataset: Dataset) -> None:
+def _check_test_split(dataset: Dataset) -> None:
     impressions = dataset.impressions(SPLIT)
     if not measure(chance(impressions.candidates), impressions.clicked, impressions.offsets).counted.any():
-        raise FolderError(f"{dataset.path} has nothing to test on: no impression there has a click and a skip")
+        raise FolderError(f"{dataset.path} has nothing to test on: no test impression has both a click and a skip")
 
 
 def _tasks(
     settings: dict[str, Settings], seeds: int, dataset: Dataset, out: Path, *, keep: bool, jobs: int
 ) -> list[Task]:
-    """Every model with the first seed, then every model with the second, and so on."""
-    if any(one.training.seed for one in settings.values()):
+    """Return the tasks: every model with the first seed, then every model with the second, and so on."""
+    if any(chosen.training.seed for chosen in settings.values()):
         raise SettingsError(
             "training.seed cannot be set here, because every run has its own seed; set the number of seeds",
             hint="pass --seeds",
@@ -145,8 +147,8 @@ def _tasks(
     return [
         Task(
             model=name,
-            settings=one.model,
-            training=replace(one.training, seed=seed),
+            settings=chosen.model,
+            training=replace(chosen.training, seed=seed),
             folder=dataset.path,
             data=data,
             out=out / RUNS / f"{name}-{seed}",
@@ -154,12 +156,12 @@ def _tasks(
             jobs=jobs,
         )
         for seed in range(seeds)
-        for name, one in settings.items()
+        for name, chosen in settings.items()
     ]
 
 
-def _check(tasks: list[Task], *, again: bool) -> None:
-    """Refuse runs that were asked for differently before, or with `again` forget them."""
+def _check_existing_runs(tasks: list[Task], *, again: bool) -> None:
+    """Refuse runs made with other settings or data; with `again`, remove them."""
     others = {task: problem for task in tasks if (problem := difference(task))}
     for task, problem in others.items():
         if not again:
@@ -173,20 +175,20 @@ def _check(tasks: list[Task], *, again: bool) -> None:
 
 
 def _gather(
-    tasks: list[Task], dataset: Dataset, out: Path, *, seeds: int, asked: list[str], left_out: dict[str, str]
+    tasks: list[Task], dataset: Dataset, out: Path, *, seeds: int, sources: list[str], left_out: dict[str, str]
 ) -> Compared:
     impressions = dataset.impressions(SPLIT)
     users = np.asarray(impressions.users)
-    known = has_profile(dataset, users)
+    profiled = has_profile(dataset, users)
     results: dict[str, list[Result]] = {}
     for task in tasks:
         results.setdefault(task.model, []).append(read_result(task, dataset))
-    systems = {name: Metrics.of_seeds([one.metrics for one in found]) for name, found in results.items()}
+    systems = {name: Metrics.of_seeds([run.metrics for run in by_seed]) for name, by_seed in results.items()}
     for name, scores in reference_scores(dataset, impressions).items():
         if name != "chance":
             systems[name] = measure(scores, impressions.clicked, impressions.offsets)
-    runs = [one.facts for found in results.values() for one in found]
-    about = {
+    runs = [run.facts for by_seed in results.values() for run in by_seed]
+    about: About = {
         "drpn": drpn.__version__,
         "machine": machine(),
         "commits": sorted({run["machine"]["commit"] for run in runs}),
@@ -198,29 +200,30 @@ def _gather(
             "mind_large": is_mind_large(dataset.manifest),
         },
         "split": SPLIT,
-        "settings": asked,
+        "settings": sources,
         "models": list(results),
         "left_out": left_out,
         "seeds": list(range(seeds)),
         "base": BASE if BASE in systems else None,
         "comparisons": len(systems) - 1 if BASE in systems else 0,
     }
-    rows = compared(systems, users, known, base=BASE)
-    return Compared(out, about, rows, runs, systems, users, known, judge_groups(systems, users, known))
+    rows = compared(systems, users, profiled, base=BASE)
+    claims = judge_groups(systems, users, profiled)
+    return Compared(out, about, rows, runs, systems, users, profiled, claims)
 
 
-def _write(found: Compared) -> None:
-    with explain_write_errors(found.out):
-        found.out.mkdir(parents=True, exist_ok=True)
-    with atomic_file(found.out / DOCUMENT) as scratch:
-        scratch.write_text(json.dumps(found.as_dict(), indent=1) + "\n", encoding="utf-8")
-    write_pages(found.out, found.about, found.rows, found.runs)
-    seeds, mind = len(found.about["seeds"]), found.about["data"]["mind_large"]
-    write_claims(found.out, found.claims, seeds=seeds, mind=mind, document=DOCUMENT)
+def _write(result: Compared) -> None:
+    out, about = result.out, result.about
+    with explain_write_errors(out):
+        out.mkdir(parents=True, exist_ok=True)
+    with atomic_file(out / DOCUMENT) as scratch:
+        write_versioned(scratch, result.as_dict(), checksum=False)
+    write_pages(out, about, result.rows, result.runs)
+    mind = about["data"]["mind_large"]
+    write_claims(out, result.claims, seeds=len(about["seeds"]), mind=mind, document=DOCUMENT)
     try:
         from drpn.drawing.comparison import draw_comparison
-    except ImportError:  # a machine that only trains may have no matplotlib
+    except ImportError:  # a machine that only trains may lack matplotlib
         return
-    about = found.about
-    drawn = [row for row in found.rows if row["model"] != "oracle"]  # so far above that all else would be one spot
-    draw_comparison(drawn, found.out / PICTURE, base=about["base"], trained=about["models"], names=NAMES)
+    rows = [row for row in result.rows if row["model"] != "oracle"]  # its AUC would stretch the axis too far
+    draw_comparison(rows, out / PICTURE, base=about["base"], trained=about["models"], names=NAMES)

@@ -1,4 +1,4 @@
-"""The runs of a comparison, one by one or several at once in processes of their own, under one progress view."""
+"""Run the tasks of a comparison, one at a time or several in parallel processes, under one progress view."""
 
 import multiprocessing
 import os
@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -18,39 +18,46 @@ from drpn.experiments.results import Task
 from drpn.experiments.run_task import free_gpu_memory, run_task
 from drpn.progress import Advance, Progress
 
-_EVERY = 0.2
-"""Seconds between two words of a process about its progress."""
-_PATIENCE = 120.0
-"""Seconds that a process gets to end its step and write its checkpoint when the comparison is stopped."""
+_REPORT_SECONDS = 0.2
+"""Time between two progress reports of a worker."""
+_STOP_SECONDS = 120.0
+"""Time that a worker gets to finish its step and write its checkpoint when the comparison is stopped."""
+
+_Message = tuple[Literal["advance", "note", "done", "failed", "broken", "died"], Any]
+"""What a worker reports, and its content: units, text or None."""
 
 
 def run_tasks(tasks: Sequence[Task], jobs: int, samples: int, progress: Progress) -> None:
-    """Carry out every task; one that fails does not keep the others from being carried out.
+    """Run every task, `jobs` in parallel; when one fails the others still run.
 
-    `samples` are those of one pass over the dataset, in which progress is counted.
+    `samples` is the number of samples in one pass over the dataset, the unit of progress.
     """
     if not tasks:
         return
     failures: dict[str, str] = {}
     total = samples * sum(task.training.epochs for task in tasks)
     with progress.stage("1 run" if len(tasks) == 1 else f"{len(tasks)} runs", total) as advance:
-        shares = {task.name: _Share(task, samples, advance, progress.note) for task in tasks}
+        views = {task.name: _TaskProgress(task, samples, advance, progress.note) for task in tasks}
         try:
-            _one_by_one(tasks, shares, failures) if jobs == 1 else _at_once(tasks, jobs, shares, failures)
+            if jobs == 1:
+                _run_in_this_process(tasks, views, failures)
+            else:
+                _run_in_workers(tasks, jobs, views, failures)
         except KeyboardInterrupt:
-            progress.note("stopped; the same command goes on from here")
+            progress.note("stopped; the same command resumes it")
             raise
     if failures:
         name, message = next(iter(failures.items()))
         many = f"{len(failures)} of {len(tasks)} runs failed, the first of them " if len(failures) > 1 else ""
         raise TrainingError(
             f"{many}{name}: {message} (finished runs are kept)",
-            hint="leave the model out of --models, or give it its own settings: NAME.toml in a folder for --configs",
+            hint="leave the model out of --models, or give it its own settings: a table [models.NAME] in a file for "
+            "--configs",
         )
 
 
-class _Share:
-    """What one run says, as a part of the whole: all its stages count, and its notes begin with its name."""
+class _TaskProgress:
+    """The progress of one run as part of the whole: all its stages count, and its notes start with its name."""
 
     def __init__(self, task: Task, samples: int, advance: Advance, note: Callable[[str], None]) -> None:
         self._name, self._left = task.name, samples * task.training.epochs
@@ -61,7 +68,7 @@ class _Share:
         yield self.advance
 
     def advance(self, units: int) -> None:
-        """So much more of this run is done."""
+        """Count `units` more of this run as done."""
         units = min(units, self._left)
         self._left -= units
         self._advance(units)
@@ -70,91 +77,93 @@ class _Share:
         self._note(f"{self._name}: {text.strip()}")
 
     def finish(self) -> None:
-        """Count what was not needed: passes that early stopping saved, or that were trained before."""
+        """Count the rest as done: passes saved by early stopping, or trained before the run was resumed."""
         self.advance(self._left)
 
 
-def _one_by_one(tasks: Sequence[Task], shares: dict[str, _Share], failures: dict[str, str]) -> None:
+def _run_in_this_process(tasks: Sequence[Task], views: dict[str, _TaskProgress], failures: dict[str, str]) -> None:
     for task in tasks:
         try:
-            run_task(task, shares[task.name])
+            run_task(task, views[task.name])
         except DrpnError as error:
             failures[task.name] = str(error)
         free_gpu_memory()
-        shares[task.name].finish()
+        views[task.name].finish()
 
 
-def _at_once(tasks: Sequence[Task], jobs: int, shares: dict[str, _Share], failures: dict[str, str]) -> None:
+def _run_in_workers(
+    tasks: Sequence[Task], jobs: int, views: dict[str, _TaskProgress], failures: dict[str, str]
+) -> None:
     waiting = list(reversed(tasks))
     threads = max(1, torch.get_num_threads() // jobs)
     workers = [_Worker(threads) for _ in range(min(jobs, len(tasks)))]
     try:
         for worker in workers:
-            worker.give(waiting.pop())
+            worker.start(waiting.pop())
         while busy := {worker.connection: worker for worker in workers if worker.task}:
             for connection in wait(list(busy)):
                 worker = busy[connection]  # type: ignore[index]
                 assert worker.task is not None
                 name = worker.task.name
-                word, content = worker.hear()
-                if word == "advance":
-                    shares[name].advance(content)
-                elif word == "note":
-                    shares[name].note(content)
-                elif word == "broken":
-                    raise RuntimeError(f"{name} broke off:\n{content}")
+                kind, content = worker.receive()
+                if kind == "advance":
+                    views[name].advance(content)
+                elif kind == "note":
+                    views[name].note(content)
+                elif kind == "broken":
+                    raise RuntimeError(f"{name} raised:\n{content}")
                 else:
-                    if word in ("failed", "died"):
+                    if kind in ("failed", "died"):
                         failures[name] = content
-                    shares[name].finish()
+                    views[name].finish()
                     worker.task = None
-                    if word == "died":
+                    if kind == "died":
                         workers.remove(worker)
                         workers.append(worker := _Worker(threads))
-                    worker.give(waiting.pop() if waiting else None)
+                    worker.start(waiting.pop() if waiting else None)
     finally:
         for worker in workers:
             worker.stop()
         for worker in workers:
-            worker.end()
+            worker.join()
 
 
 class _Worker:
-    """A process that carries out one task after the other."""
+    """A process that runs one task after another."""
 
     def __init__(self, threads: int) -> None:
-        context = multiprocessing.get_context("spawn")  # a GPU cannot be used in a forked process
+        context = multiprocessing.get_context("spawn")  # CUDA does not work in a forked process
         self.connection, other = context.Pipe()
         self.process = context.Process(target=_work, args=(other, threads), daemon=True)
-        with _ctrl_c_left_to_us():
+        with _ignore_ctrl_c():
             self.process.start()
         other.close()
         self.task: Task | None = None
 
-    def give(self, task: Task | None) -> None:
-        """The next task; None is the end of work."""
+    def start(self, task: Task | None) -> None:
+        """Send the next task; None ends the process."""
         self.task = task
         self.connection.send(task)
 
-    def hear(self) -> tuple[str, Any]:
-        """What the process says next; if it has died, that."""
+    def receive(self) -> _Message:
+        """Return the next message of the process, or `died` if the process has ended."""
         try:
-            said: tuple[str, Any] = self.connection.recv()
+            message: _Message = self.connection.recv()
         except (EOFError, ConnectionError):
             self.process.join()
             code = self.process.exitcode
             return "died", f"its process ended with exit code {code}; if memory is short, run fewer jobs at once"
-        return said
+        return message
 
     def stop(self) -> None:
-        """Ask it to end its step and leave a checkpoint."""
+        """Ask the process to finish its step and write a checkpoint."""
         if self.task and self.process.is_alive():
             with suppress(ConnectionError):
                 self.connection.send("stop")
 
-    def end(self) -> None:
-        """Wait until it is gone."""
-        self.process.join(_PATIENCE)
+    def join(self) -> None:
+        """Wait until the process has ended; terminate it if that takes too long."""
+        self.process.join(_STOP_SECONDS)
         if self.process.is_alive():
             self.process.terminate()
             self.process.join()
@@ -162,8 +171,8 @@ class _Worker:
 
 
 @contextmanager
-def _ctrl_c_left_to_us() -> Iterator[None]:
-    """A process started within the block does not hear Ctrl-C: it is told to stop in words, once."""
+def _ignore_ctrl_c() -> Iterator[None]:
+    """Start processes that ignore Ctrl-C within this block; they are stopped by a message instead."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -175,21 +184,21 @@ def _ctrl_c_left_to_us() -> Iterator[None]:
 
 
 class _PipeProgress:
-    """Tells the process that asked for the work how far it is."""
+    """Reports the progress of a worker to the main process."""
 
     def __init__(self, connection: "Connection[Any, Any]") -> None:
-        self._connection, self._units, self._told, self._stop = connection, 0, 0.0, False
+        self._connection, self._units, self._reported, self._stop = connection, 0, 0.0, False
 
     @contextmanager
     def stage(self, title: str, total: int | None = None) -> Iterator[Advance]:  # noqa: ARG002
         yield self.advance
-        self._tell()
+        self._report()
 
     def advance(self, units: int) -> None:
-        """Told now and then; if the answer is to stop, that is done as by Ctrl-C."""
+        """Report now and then; if the main process has asked to stop, interrupt the training as Ctrl-C does."""
         self._units += units
-        if time.monotonic() - self._told > _EVERY:
-            self._tell()
+        if time.monotonic() - self._reported > _REPORT_SECONDS:
+            self._report()
         self._stop = self._stop or self._connection.poll()
         if self._stop:
             signal.raise_signal(signal.SIGINT)
@@ -197,16 +206,16 @@ class _PipeProgress:
     def note(self, text: str) -> None:
         self._connection.send(("note", text))
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         self._connection.send(("advance", self._units))
-        self._units, self._told = 0, time.monotonic()
+        self._units, self._reported = 0, time.monotonic()
 
 
 def _work(connection: "Connection[Any, Any]", threads: int) -> None:
-    """The life of a process: tasks come in, words go out."""
-    os.setpgid(0, 0)  # a terminal's Ctrl-C goes to a whole group: it is for the one who asked, who tells the others
+    """The main function of a worker: receive tasks, run them, send messages."""
+    os.setpgid(0, 0)  # a terminal sends Ctrl-C to the whole process group; only the main process should get it
     torch.set_num_threads(threads)
-    with suppress(KeyboardInterrupt, EOFError, ConnectionError):  # stopped, or nobody listens any more
+    with suppress(KeyboardInterrupt, EOFError, ConnectionError):  # stopped, or the main process has ended
         while isinstance(task := connection.recv(), Task):
             try:
                 run_task(task, _PipeProgress(connection))

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -20,7 +20,7 @@ GROUPS = {
     "without_profile": "Impressions of users without a profile",
 }
 HEADS = {"auc": "AUC", "mrr": "MRR", "ndcg@5": "nDCG@5", "ndcg@10": "nDCG@10"}
-LESS = "AUC less DRPN's, 95 % interval"
+DIFFERENCE = "AUC minus DRPN's, 95 % interval"
 SPEEDS = {
     "parameters": "parameters",
     "samples_per_second": "training, samples/s",
@@ -30,61 +30,90 @@ NOISE = {"denoise": "denoising weights", "content": "content-based weights", "tf
 Row = Mapping[str, Any]
 
 
-def write_pages(out: Path, about: dict[str, Any], rows: Sequence[Row], runs: Sequence[Row]) -> None:
+class AboutData(TypedDict):
+    """The dataset of a comparison."""
+
+    name: str
+    fingerprint: str
+    settings: dict[str, Any]
+    statistics: dict[str, Any]
+    mind_large: bool
+
+
+class About(TypedDict):
+    """What a comparison was made of, as stored in its JSON document."""
+
+    drpn: str
+    machine: dict[str, Any]
+    commits: list[str]
+    data: AboutData
+    split: str
+    settings: list[str]
+    """The settings files and `section.key=value` that changed the models' defaults."""
+    models: list[str]
+    left_out: dict[str, str]
+    """The reason for each model that is not in the tables."""
+    seeds: list[int]
+    base: str | None
+    """The system that the others are compared with; None if it was not run."""
+    comparisons: int
+
+
+def write_pages(out: Path, about: About, rows: Sequence[Row], runs: Sequence[Row]) -> None:
     """Write table2 and table3, each as .md and .tex."""
     for number in TITLES:
         parts = tables(number, about, rows, runs)
-        words = preface(parts, about, runs)
+        paragraphs = preface(parts, about, runs)
         parts += noise_tables(runs) if number == 3 else []
-        page = [f"# Table {number}. {TITLES[number]}", "", *(line for text in words for line in (text, ""))]
+        page = [f"# Table {number}. {TITLES[number]}", "", *(line for text in paragraphs for line in (text, ""))]
         for part in parts:
             page += [f"## {part.caption}", "", *markdown(part), ""]
         write_text(out / f"table{number}.md", page)
-        source = [f"% {text}" for text in words]
+        source = [f"% {text}" for text in paragraphs]
         for place, part in enumerate(parts, start=1):
-            whole = replace(part, caption=f"{TITLES[number]}. {part.caption}.")
-            source += ["", *latex(whole, label=f"table{number}-{place}")]
+            captioned = replace(part, caption=f"{TITLES[number]}. {part.caption}.")
+            source += ["", *latex(captioned, label=f"table{number}-{place}")]
         write_text(out / f"table{number}.tex", source)
 
 
-def tables(number: int, about: dict[str, Any], rows: Sequence[Row], runs: Sequence[Row]) -> list[Table]:
-    """Table 2 or 3: of all impressions, then of users with a profile and without."""
+def tables(number: int, about: About, rows: Sequence[Row], runs: Sequence[Row]) -> list[Table]:
+    """Return Table 2 or 3 three times: for all impressions, for users with a profile, for users without."""
     trained = list(dict.fromkeys(run["model"] for run in runs))
     references = [row["model"] for row in rows if row["group"] == "all" and row["model"] not in trained]
     parts = parts_of(number, trained, references)
     reported = REPORTED[number] if about["data"]["mind_large"] else {}
-    found = []
-    for group, words in GROUPS.items():
-        own = {row["model"]: row for row in rows if row["group"] == group}
+    result = []
+    for group, title in GROUPS.items():
+        row_of = {row["model"]: row for row in rows if row["group"] == group}
         speeds = {model: _speeds(model, runs) for model in trained} if group == "all" else None
-        beside = reported if group != "without_profile" else {}
-        best = _best(own, [model for part in parts for model in part if model in trained])
+        paper = reported if group != "without_profile" else {}
+        best = _best(row_of, [model for part in parts for model in part if model in trained])
         body: list[tuple[str, ...] | None] = []
         for part in parts:
-            lines = [_line(own[model], best, speeds, beside, about["base"]) for model in part]
+            lines = [_line(row_of[model], best, speeds, paper, about["base"]) for model in part]
             body += [*([RULE] if body and lines else []), *lines]
-        heads = ["", *HEADS.values(), *([LESS] if about["base"] else []), *(SPEEDS.values() if speeds else [])]
-        heads += [f"{head}, paper" for head in HEADS.values()] if beside else []
-        count = next(iter(own.values()))["impressions"]
-        found.append(Table(f"{words}, {count:,} with a click and a skip", tuple(heads), tuple(body)))
-    return found
+        heads = ["", *HEADS.values(), *([DIFFERENCE] if about["base"] else []), *(SPEEDS.values() if speeds else [])]
+        heads += [f"{head}, paper" for head in HEADS.values()] if paper else []
+        count = next(iter(row_of.values()))["impressions"]
+        result.append(Table(f"{title}, {count:,} with a click and a skip", tuple(heads), tuple(body)))
+    return result
 
 
 def noise_tables(runs: Sequence[Row]) -> list[Table]:
-    """Where the truth is known: whether weights tell real feedback from noise, the mean over seeds."""
-    known = [run for run in runs if run.get("noise")]
+    """Return how well the weights separate real feedback from noise, averaged over seeds; empty without the truth."""
+    measured = [run for run in runs if run.get("noise")]
     rows = []
-    for model in dict.fromkeys(run["model"] for run in known):
+    for model in dict.fromkeys(run["model"] for run in measured):
         for side in ("clicked", "skipped"):
-            found = [run["noise"][side] for run in known if run["model"] == model]
-            values = [[one[kind]["auc"] for one in found if kind in one] for kind in NOISE]
-            rows.append((_name(model), side, *(f"{np.mean(each):.3f}" if each else "" for each in values)))
-    caption = "Noise AUC within a user, 0.5 being chance, the mean over seeds"
+            by_seed = [run["noise"][side] for run in measured if run["model"] == model]
+            aucs = [[kinds[kind]["auc"] for kinds in by_seed if kind in kinds] for kind in NOISE]
+            rows.append((_name(model), side, *(f"{np.mean(values):.3f}" if values else "" for values in aucs)))
+    caption = "Noise AUC within a user (0.5 is chance), mean over seeds"
     return [Table(caption, ("", "sequence", *NOISE.values()), tuple(rows), left=2)] if rows else []
 
 
 def parts_of(number: int, trained: Iterable[str], references: Sequence[str]) -> list[list[str]]:
-    """The systems of a table in the paper's order, in the parts that it draws a line between."""
+    """Return the systems of a table in the paper's order, grouped as the paper separates them by lines."""
     trained = list(trained)
     base = [name for name in trained if name == BASE]
     others = [name for name in REPORTED[number] if name in trained and name != BASE]
@@ -94,59 +123,64 @@ def parts_of(number: int, trained: Iterable[str], references: Sequence[str]) -> 
     return [[*others, *new], base, list(references)]
 
 
-def preface(parts: Sequence[Table], about: dict[str, Any], runs: Sequence[Row]) -> list[str]:
-    """What one has to know to read the tables."""
+def preface(parts: Sequence[Table], about: About, runs: Sequence[Row]) -> list[str]:
+    """Return the paragraphs above the tables: data, settings, seeds, intervals and speeds."""
     clicks = runs[0]["clicks"]
     machines = dict.fromkeys(run["machine"].get("gpu") or run["machine"]["processor"] for run in runs)
-    at_once = sorted({run["jobs"] for run in runs})
+    parallel = sorted({run["jobs"] for run in runs})
     seeds = about["seeds"]
-    words = [
-        f"Data: {about['data']['name']}, {clicks:,} clicks to train on; seeds {', '.join(map(str, seeds))}; "
-        f"{', '.join(machines)}; commit {', '.join(about['commits'])}. Settings: those of the models"
-        f"{''.join(f', {one}' for one in about['settings'])}; in full, with curves and versions: compare.json.",
+    paragraphs = [
+        f"Data: {about['data']['name']}, {clicks:,} training clicks; seeds {', '.join(map(str, seeds))}; "
+        f"{', '.join(machines)}; commit {', '.join(about['commits'])}. Settings: the models' defaults"
+        f"{''.join(f', {source}' for source in about['settings'])}. All settings, curves and versions are in "
+        "compare.json.",
     ]
     several = len(seeds) > 1
-    spread = "± is the standard deviation over seeds. " if several else "One seed: how far seeds stray is not known. "
+    spread = (
+        "± is the standard deviation over seeds. "
+        if several
+        else "There is only one seed, so the variation between seeds is unknown. "
+    )
     if about["base"]:
-        column = parts[0].heads.index(LESS)
+        column = parts[0].heads.index(DIFFERENCE)
         count = sum(bool(row[column]) for row in parts[0].rows if row is not RULE)
         drawn = "users and seeds" if several else "users"
         spread += (
-            f"Differences are paired, their intervals drawn over {drawn}. Comparisons with DRPN that each table makes: "
-            f"{count}, each at 95 %, so that one in twenty misses by chance."
+            f"Differences are paired, and their intervals are bootstrapped over {drawn}. Comparisons with DRPN in each "
+            f"table: {count}, each with a 95 % interval, so about one in twenty misses the true difference by chance."
         )
     else:
-        spread += "DRPN was not run, so that nothing is compared with it."
-    words.append(spread)
-    words.append(
-        "Speeds are means over seeds, training without its first pass where there are more, evaluation with the "
-        f"encoding of all news; runs at once: {', '.join(map(str, at_once))}."
+        spread += "DRPN was not run, so there are no differences from it."
+    paragraphs.append(spread)
+    paragraphs.append(
+        "Speeds are means over seeds. Training speed excludes the first pass if there are more; evaluation speed "
+        f"includes the encoding of all stories. Runs in parallel: {', '.join(map(str, parallel))}."
     )
     if about["left_out"]:
-        words.append("Left out: " + "; ".join(about["left_out"].values()) + ".")
+        paragraphs.append("Left out: " + "; ".join(about["left_out"].values()) + ".")
     if about["data"]["mind_large"]:
-        words.append(
+        paragraphs.append(
             "The columns of the paper are its own numbers for MIND-large, divided by 100. Its authors leave out users "
-            "without a profile, so that they are to be compared with the second table."
+            "without a profile, so compare them with the second table."
         )
-    return words
+    return paragraphs
 
 
-def write_page(file: Path, one: Table, words: Sequence[str]) -> None:
-    """Write one table under its words, as .md and .tex."""
-    paragraphs = [line for text in words for line in (text, "")]
-    write_text(file.with_suffix(".md"), [f"# {one.caption}", "", *paragraphs, *markdown(one)])
-    write_text(file.with_suffix(".tex"), [*(f"% {text}" for text in words), "", *latex(one, label=file.name)])
+def write_page(file: Path, table: Table, paragraphs: Sequence[str]) -> None:
+    """Write one table below its paragraphs, as .md and .tex."""
+    lines = [line for text in paragraphs for line in (text, "")]
+    write_text(file.with_suffix(".md"), [f"# {table.caption}", "", *lines, *markdown(table)])
+    write_text(file.with_suffix(".tex"), [*(f"% {text}" for text in paragraphs), "", *latex(table, label=file.name)])
 
 
 def write_text(file: Path, lines: Sequence[str]) -> None:
-    """Write lines, whole or not at all."""
+    """Write the lines to a file, all or nothing."""
     with atomic_file(file) as scratch:
         scratch.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
 
 
 def _line(
-    row: Row, best: dict[str, float], speeds: dict[str, list[str]] | None, beside: Mapping[str, Any], base: str | None
+    row: Row, best: dict[str, float], speeds: dict[str, list[str]] | None, paper: Mapping[str, Any], base: str | None
 ) -> tuple[str, ...]:
     model = row["model"]
     cells = [_name(model), *(_mean(row, name, best.get(name)) for name in METRICS)]
@@ -154,8 +188,8 @@ def _line(
         cells.append(difference(row["auc_less_base"]))
     if speeds is not None:
         cells += speeds.get(model, [""] * len(SPEEDS))
-    if beside:
-        cells += [f"{value / 100:.4f}" for value in beside[model]] if model in beside else [""] * len(METRICS)
+    if paper:
+        cells += [f"{value / 100:.4f}" for value in paper[model]] if model in paper else [""] * len(METRICS)
     return tuple(cells)
 
 
@@ -171,17 +205,19 @@ def _mean(row: Row, name: str, best: float | None) -> str:
     return f"**{text}**" if row[name] == best else text
 
 
-def difference(found: Row | None) -> str:
-    """A paired difference and its interval."""
-    return "" if found is None else f"{found['difference']:+.4f} ({found['low']:+.4f} to {found['high']:+.4f})"
+def difference(comparison: Row | None) -> str:
+    """Return a paired difference and its interval as text; empty for None."""
+    if comparison is None:
+        return ""
+    return f"{comparison['difference']:+.4f} ({comparison['low']:+.4f} to {comparison['high']:+.4f})"
 
 
 def _best(rows: Mapping[str, Row], models: Sequence[str]) -> dict[str, float]:
-    """The highest mean of each metric among the models that were trained."""
-    known = [rows[model] for model in models if rows[model]["impressions"]]
-    return {name: max(row[name] for row in known) for name in METRICS} if known else {}
+    """Return the highest mean of each metric among the trained models."""
+    measured = [rows[model] for model in models if rows[model]["impressions"]]
+    return {name: max(row[name] for row in measured) for name in METRICS} if measured else {}
 
 
 def _speeds(model: str, runs: Sequence[Row]) -> list[str]:
-    own = [run for run in runs if run["model"] == model]
-    return [f"{np.mean([run[key] for run in own]):,.0f}" for key in SPEEDS]
+    runs = [run for run in runs if run["model"] == model]
+    return [f"{np.mean([run[key] for run in runs]):,.0f}" for key in SPEEDS]

@@ -1,4 +1,4 @@
-"""What the paper reports: the names and numbers of its Tables 2 and 3, and its claims in words.
+"""The paper's results: the names and numbers of its Tables 2 and 3, and its claims.
 
 Hu, Qiu and Wu, "Denoising Neural Network for News Recommendation with Positive and Negative Implicit Feedback",
 Findings of NAACL 2022. Its Table 1 is in `table1.py`.
@@ -7,7 +7,7 @@ Findings of NAACL 2022. Its Table 1 is in `table1.py`.
 from typing import Literal, NamedTuple
 
 BASE = "drpn"
-"""What every other system is compared with."""
+"""The system that all others are compared with."""
 
 NAMES = {
     "libfm": "LibFM",
@@ -29,7 +29,7 @@ NAMES = {
     "drpn-n": "DRPN-N",
     "drpn-p": "DRPN-P",
 }
-"""Names of the catalogue and how the paper writes them."""
+"""The paper's spelling of each name in the catalogue."""
 
 TABLE2 = {
     "libfm": (60.48, 26.38, 27.75, 34.63),
@@ -56,7 +56,7 @@ TABLE3 = {
     "drpn-n": (66.38, 31.39, 34.79, 41.13),
     "drpn-p": (65.89, 31.11, 34.38, 40.59),
 }
-"""Likewise of the ablations."""
+"""The same for the ablations."""
 
 FEATURES = ("libfm", "deepfm")
 NEURAL = ("dkn", "npa", "lstur", "dfn", "deers", "naml", "gerl", "nrms")
@@ -64,20 +64,20 @@ TRUNCATED = ("naml-tce", "nrms-tce")
 
 
 class Claim(NamedTuple):
-    """One sentence of the paper as comparisons, all of which have to hold."""
+    """One sentence of the paper as a list of comparisons that must all hold."""
 
     words: str
     place: str
     pairs: tuple[tuple[str, str], ...]
-    """The first is said to be above the second, or level with it."""
+    """The paper says that the first system is above the second, or competitive with it."""
     metric: Literal["auc", "ndcg@10"] = "auc"
     level: bool = False
-    """Said to be competitive: at most LEVEL below."""
+    """The paper says "competitive": the first system is at most LEVEL below the second."""
     remark: str = ""
 
 
 LEVEL = 0.01
-"""What the paper calls competitive is at most 0.0055 of AUC below (DEERS beside NAML); this is the point above it."""
+"""Tolerance for "competitive": in the paper such systems are at most 0.0055 of AUC below (DEERS against NAML)."""
 
 CLAIMS = (
     Claim(
@@ -87,7 +87,7 @@ CLAIMS = (
         remark="by AUC; the paper's DRPN leads by all four metrics",
     ),
     Claim(
-        "methods that model the news with neural networks are above the feature-based LibFM and DeepFM",
+        "neural methods are above the feature-based LibFM and DeepFM",
         "Section 5.4, Table 2",
         tuple((neural, other) for neural in NEURAL for other in FEATURES),
     ),
@@ -102,7 +102,7 @@ CLAIMS = (
         "TCE improves NAML and NRMS",
         "Section 5.3, Table 2",
         (("naml-tce", "naml"), ("nrms-tce", "nrms")),
-        remark="said of NRMS; NAML by the numbers of the table",
+        remark="stated for NRMS; for NAML from the numbers of the table",
     ),
     Claim("DFN is below DEERS", "Section 5.4, Table 2", (("deers", "dfn"),)),
     Claim(
@@ -111,8 +111,8 @@ CLAIMS = (
     Claim("denoising helps: DRPN-D is below DRPN", "Section 5.5, Table 3", (("drpn", "drpn-d"),)),
     Claim("the graph helps: DRPN-G is below DRPN", "Section 5.5, Table 3", (("drpn", "drpn-g"),)),
     Claim("without both: DRPN-DG is below DRPN", "Table 3", (("drpn", "drpn-dg"),)),
-    Claim("skipped news help: DRPN-N is below DRPN", "Section 5.5, Table 3", (("drpn", "drpn-n"),)),
-    Claim("clicked news help: DRPN-P is below DRPN", "Section 5.5, Table 3", (("drpn", "drpn-p"),)),
+    Claim("skipped stories help: DRPN-N is below DRPN", "Section 5.5, Table 3", (("drpn", "drpn-n"),)),
+    Claim("clicked stories help: DRPN-P is below DRPN", "Section 5.5, Table 3", (("drpn", "drpn-p"),)),
     Claim(
         "DRPN-DG is competitive with the strongest baseline, NRMS + TCE",
         "Section 5.5, Tables 2 and 3",

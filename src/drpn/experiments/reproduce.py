@@ -1,12 +1,10 @@
-"""The paper, whole: MIND prepared by its protocol, all systems trained, its tables and its claims beside ours."""
+"""Reproduce the paper: prepare MIND by its protocol, train all systems, compare its tables and claims with ours."""
 
-import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from drpn import config as settings_files
 from drpn.dataset.folder import Dataset
 from drpn.dataset.requirements import REQUIREMENTS
 from drpn.errors import FolderError
@@ -20,20 +18,21 @@ from drpn.prepare.settings import DataSettings
 from drpn.progress import Progress, Silent
 from drpn.recipes.needs import requirements_of
 from drpn.recipes.prepare import prepare
-from drpn.recipes.settings import load_settings_of, shipped_configs
+from drpn.recipes.settings import SHIPPED, load_data_settings, load_settings_of
+from drpn.versioned import write_versioned
 
 DATASET, DOCUMENT, SETTINGS = "dataset", "reproduce.json", "mind-large.toml"
 
 
 @dataclass(frozen=True)
 class Reproduced:
-    """What came of the paper."""
+    """The result of a reproduction."""
 
     compared: Compared
     table1: list[Row]
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the comparison and Table 1 for JSON."""
         return self.compared.as_dict() | {"table1": [row._asdict() for row in self.table1]}
 
 
@@ -52,16 +51,19 @@ def reproduce(
     again: bool = False,
     progress: Progress | None = None,
 ) -> Reproduced:
-    """Prepare MIND into `out`, compare all systems there, write Tables 1 to 3 and the claims; what is there is kept."""
+    """Prepare MIND under `out`, compare all systems on it, write Tables 1 to 3 and the claims.
+
+    A prepared dataset and finished runs in `out` are reused.
+    """
     progress, sets = progress or Silent(), list(sets)
-    config = config or shipped_configs(SETTINGS)
+    config = config or SHIPPED / SETTINGS
     data, folder = protocol(config, sets), out / DATASET
     if folder.exists():
         check_prepared(folder, logs, data, vectors)
         progress.note(f"{folder} is prepared already")
     else:
         prepare(logs, folder, data, vectors=vectors, memory=memory, progress=progress)
-    found = compare(
+    compared = compare(
         folder,
         out,
         models=models,
@@ -73,52 +75,52 @@ def reproduce(
         again=again,
         progress=progress,
     )
-    done = Reproduced(found, table1(Dataset.open(folder, verify=False).statistics))
+    done = Reproduced(compared, table1(Dataset.open(folder, verify=False).statistics))
     _write(done, vectors)
     return done
 
 
 def protocol(config: Path | None = None, sets: Iterable[str] = ()) -> DataSettings:
-    """Section 5.1 of the paper, which is the default, and what any system needs beyond it, then what is asked for.
+    """Return the data settings: Section 5.1 of the paper, plus data that any model needs, then `config` and `sets`.
 
-    The same whichever models are named, so that others can be run on the folder later.
+    They cover all models, so that more models can be run on the same folder later.
     """
-    chosen = load_settings_of(CATALOGUE, config, sets)
-    needs = {need for name, one in chosen.items() for need in requirements_of(name, one.model)}
-    more = {REQUIREMENTS[need].setting: REQUIREMENTS[need].value for need in sorted(needs)}
-    said = settings_files.read(("data", "model", "training"), file=config, sets=sets)["data"]
-    return settings_files.build(DataSettings(), more | said, section="data")
+    settings = load_settings_of(CATALOGUE, config, sets)
+    needs = {need for name in settings for need in requirements_of(name, settings[name].model)}
+    additions: dict[str, Any] = {REQUIREMENTS[need].setting: REQUIREMENTS[need].value for need in sorted(needs)}
+    return load_data_settings(config, sets, defaults=replace(DataSettings(), **additions))
 
 
 def check_prepared(folder: Path, logs: Path, data: DataSettings, vectors: Path | None) -> None:
-    """Refuse a dataset folder that was made with other settings or from files of other names or sizes."""
+    """Refuse a dataset folder that was prepared with other settings or from files of other names or sizes."""
     manifest = Dataset.open(folder, verify=False).manifest
     remedy = f"remove {folder} to prepare it again, or choose another output folder"
-    made = asdict(DataSettings()) | manifest["settings"]
-    for key, asked in asdict(data).items():
-        before = made[key]
-        if before != asked:
-            raise FolderError(f"{folder} was prepared with data.{key} = {before}, and {asked} is asked for; {remedy}")
+    prepared = asdict(DataSettings()) | manifest["settings"]
+    for key, value in asdict(data).items():
+        before = prepared[key]
+        if before != value:
+            raise FolderError(f"{folder} was prepared with data.{key} = {before}, and {value} is asked for; {remedy}")
     sizes = {source["name"]: source["bytes"] for source in manifest["sources"]}
     for name, size in sizes.items():
         places = [logs / name, logs.absolute().parent / name, *([vectors] if vectors else [])]
         same = [place for place in places if place.name == Path(name).name and place.is_file()]
         if not any(place.stat().st_size == size for place in same):
-            raise FolderError(f"{folder} was prepared from another {name} than that of {logs}; {remedy}")
+            raise FolderError(f"{folder} was prepared from another {name} than the one in {logs}; {remedy}")
     if vectors and f"{vectors.absolute().parent.name}/{vectors.name}" not in sizes:
         raise FolderError(f"{folder} was prepared without {vectors}; {remedy}")
 
 
 def _write(done: Reproduced, vectors: Path | None) -> None:
-    out, mind = done.compared.out, done.compared.about["data"]["mind_large"]
-    first = Table(
-        "Table 1: statistics of the dataset, beside those of the paper's MIND-large",
+    out, is_mind = done.compared.out, done.compared.about["data"]["mind_large"]
+    statistics = Table(
+        "Table 1: statistics of the dataset and of the paper's MIND-large",
         ("", "here", "the paper's"),
         tuple((row.label, row.here, row.paper) for row in done.table1),
     )
-    words = [f"Word vectors: {vectors.name if vectors else 'learnt from the titles; the paper has GloVe.840B.300d'}."]
-    if not mind:
-        words.append("These are not the data of the paper, so that its results do not stand beside ours.")
-    write_page(out / "table1", first, words)
+    source = vectors.name if vectors else "trained on the titles; the paper uses GloVe.840B.300d"
+    paragraphs = [f"Word vectors: {source}."]
+    if not is_mind:
+        paragraphs.append("These are not the data of the paper, so its results are not comparable with ours.")
+    write_page(out / "table1", statistics, paragraphs)
     with atomic_file(out / DOCUMENT) as scratch:
-        scratch.write_text(json.dumps(done.as_dict(), indent=1) + "\n", encoding="utf-8")
+        write_versioned(scratch, done.as_dict(), checksum=False)

@@ -1,4 +1,4 @@
-"""What is kept of one run of a comparison: `result.json` and `metrics.npz`. Both there means that it is finished."""
+"""The result of one run of a comparison: `result.json` and `metrics.npz`. A run with both files is finished."""
 
 import hashlib
 import json
@@ -17,6 +17,7 @@ from drpn.output import atomic_file
 from drpn.recipes.runs import BUNDLE, CURVE_PICTURE, RUN, Run, first_difference, sections
 from drpn.training.loop import CHECKPOINT, CURVE
 from drpn.training.settings import TrainingSettings
+from drpn.versioned import read_versioned, write_versioned
 
 FORMAT = 1
 RESULT, ARRAYS = "result.json", "metrics.npz"
@@ -24,7 +25,7 @@ RESULT, ARRAYS = "result.json", "metrics.npz"
 
 @dataclass(frozen=True)
 class Task:
-    """One training to be done and measured."""
+    """One run to train and measure."""
 
     model: str
     settings: Any
@@ -36,65 +37,67 @@ class Task:
     out: Path
     """The run folder."""
     keep: bool = False
-    """Keep the weights when the run has been measured."""
+    """Keep the weights after the run has been measured."""
     jobs: int = 1
-    """Runs that go on at the same time, which is to be known of its speed."""
+    """Number of runs in parallel, stored because it affects the measured speed."""
 
     @property
     def name(self) -> str:
-        """What the run is called."""
+        """Return the name of the run: model and seed."""
         return f"{self.model}-{self.training.seed}"
 
     @property
-    def asked(self) -> dict[str, Any]:
-        """The settings, as they come back from JSON."""
+    def plain_settings(self) -> dict[str, Any]:
+        """Return the settings as plain JSON values."""
         return sections(self.settings, self.training)
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """What a run had of settings that it does not name, having been made before they were there."""
+        """Return default settings, which fill in settings that did not exist when an older run was made."""
         return sections(type(self.settings)(), TrainingSettings())
 
 
 @dataclass(frozen=True)
 class Result:
-    """One finished run: facts for JSON, and the metrics of each impression."""
+    """One finished run: facts for JSON, and the metrics of every impression."""
 
     facts: dict[str, Any]
     metrics: Metrics
 
 
 def fingerprint(files: dict[str, str]) -> str:
-    """Tells one dataset from another by the checksums of its files, wherever it lies."""
+    """Return a fingerprint of a dataset, from the checksums of its files."""
     return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
 
 
 def is_finished(task: Task) -> bool:
-    """Whether the run has been trained and measured."""
+    """Tell whether the run has been trained and measured."""
     return all((task.out / name).is_file() for name in (RESULT, ARRAYS))
 
 
 def difference(task: Task) -> str | None:
-    """How what lies in the run folder differs from what is asked for, if it does."""
+    """Return how the run in the folder differs from the task, or None."""
     if is_finished(task):
         facts = _read(task.out / RESULT)
-        known, data = facts["settings"], facts["data"]
+        settings, data = facts["settings"], facts["data"]
     elif (task.out / RUN).exists():
         facts = Run.open(task.out).facts
-        known, data = facts["settings"], fingerprint(facts["dataset_files"])
+        settings, data = facts["settings"], fingerprint(facts["dataset_files"])
     else:
         return None
-    return first_difference(known, task.asked, task.defaults) or (None if data == task.data else "another dataset")
+    if other := first_difference(settings, task.plain_settings, task.defaults):
+        return other
+    return None if data == task.data else "another dataset"
 
 
 def write_result(task: Task, facts: dict[str, Any], metrics: Metrics) -> None:
-    """Write both files, and unless the weights are to be kept remove all else of the run."""
+    """Write both files; remove the other files of the run unless the weights are kept."""
     arrays = {name: values.astype(np.float32) for name, values in metrics.by_name().items()}
     with atomic_file(task.out / ARRAYS) as scratch, scratch.open("wb") as stream:
-        np.savez_compressed(stream, **arrays)  # type: ignore[arg-type]  # any name may be given
-    about = {"format": FORMAT, "model": task.model, "seed": task.training.seed, "data": task.data}
+        np.savez_compressed(stream, **arrays)  # type: ignore[arg-type]  # mypy thinks a name could be `allow_pickle`
+    header = {"format": FORMAT, "model": task.model, "seed": task.training.seed, "data": task.data}
     with atomic_file(task.out / RESULT) as scratch:
-        scratch.write_text(json.dumps(about | {"settings": task.asked} | facts, indent=1) + "\n", encoding="utf-8")
+        write_versioned(scratch, header | {"settings": task.plain_settings} | facts, checksum=False)
     if not task.keep:
         shutil.rmtree(task.out / BUNDLE, ignore_errors=True)
         for name in (CHECKPOINT, CURVE, CURVE_PICTURE, RUN):
@@ -102,7 +105,7 @@ def write_result(task: Task, facts: dict[str, Any], metrics: Metrics) -> None:
 
 
 def read_result(task: Task, dataset: Dataset) -> Result:
-    """The finished run, whose metrics must be those of the dataset's test impressions."""
+    """Return the finished run; its metrics must match the test impressions of the dataset."""
     impressions = len(dataset.impressions("test"))
     file = task.out / ARRAYS
     try:
@@ -111,17 +114,20 @@ def read_result(task: Task, dataset: Dataset) -> Result:
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise RunError(f"{file} does not hold the metrics of a run; remove {task.out} to train again") from error
     if any(values.shape != (impressions,) for values in arrays):
-        raise RunError(f"{file} is not of the {impressions:,} test impressions here; remove {task.out} to train again")
+        raise RunError(
+            f"{file} does not fit the {impressions:,} test impressions of the dataset; remove {task.out} to train again"
+        )
     return Result(_read(task.out / RESULT), Metrics(*arrays))
 
 
 def _read(file: Path) -> dict[str, Any]:
-    try:
-        facts = json.loads(file.read_text(encoding="utf-8"))
-        version, _, _ = (facts[key] for key in ("format", "settings", "data"))
-    except (ValueError, KeyError, TypeError) as error:
-        raise RunError(f"{file} is not the result of a run; remove {file.parent} to train again") from error
-    if version != FORMAT:
-        raise RunError(f"{file} has format {version}, this drpn reads {FORMAT}; remove {file.parent} to train again")
-    checked: dict[str, Any] = facts
-    return checked
+    return read_versioned(
+        file,
+        version=FORMAT,
+        what="result",
+        of="a run",
+        error=RunError,
+        remedy=f"remove {file.parent} to train again",
+        keys=("settings", "data"),
+        checksum=False,
+    )

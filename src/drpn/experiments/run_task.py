@@ -1,4 +1,4 @@
-"""One run of a comparison: trained, or taken up where it was stopped, measured on the test split, written down."""
+"""One run of a comparison: train or resume a model, measure it on the test split, write the result."""
 
 import gc
 import json
@@ -24,7 +24,7 @@ from drpn.training.loop import CURVE
 
 
 def run_task(task: Task, progress: Progress) -> None:
-    """Train and measure; what was trained before is not trained again."""
+    """Train the model, or resume its training, and write its metrics on the test split."""
     on_gpu = torch.cuda.is_available()
     if on_gpu:
         torch.cuda.reset_peak_memory_stats()
@@ -58,12 +58,12 @@ def run_task(task: Task, progress: Progress) -> None:
         "machine": machine(),
     }
     write_result(task, facts, metrics)
-    mean = metrics.mean()["auc"]
-    progress.note(f"test AUC {mean:.4f}, trained in {facts['training_seconds']:.0f} s")
+    auc = metrics.mean()["auc"]
+    progress.note(f"test AUC {auc:.4f}, trained in {facts['training_seconds']:.0f} s")
 
 
 def free_gpu_memory() -> None:
-    """Give back what a run on a GPU holds: memory, and compiled steps, of which only a few are kept."""
+    """Free GPU memory and compiled steps after a run; PyTorch keeps only a few compiled versions."""
     gc.collect()
     if torch.cuda.is_available():
         torch.compiler.reset()
@@ -71,12 +71,12 @@ def free_gpu_memory() -> None:
 
 
 def _measure(model: ClickModel, dataset: Dataset) -> tuple[Metrics, dict[str, Any]]:
-    """Metrics on the test split, how quickly they came, and what a DRPN's weights find of the noise."""
+    """Return metrics on the test split, and facts: speed, and for DRPN gamma and noise AUC."""
     device = pick_device()
     model = model.to(device)
     tables = Tables.from_dataset(dataset, device, reads=model.reads, needs=model.needs)
     impressions = dataset.impressions("test")
-    if device.type == "cuda":  # the first time kernels are made
+    if device.type == "cuda":  # the first call compiles kernels
         score_on_device(model, tables, impressions, Silent())
         torch.cuda.synchronize()
     start = time.perf_counter()
@@ -86,13 +86,15 @@ def _measure(model: ClickModel, dataset: Dataset) -> tuple[Metrics, dict[str, An
     facts: dict[str, Any] = {"impressions_per_second": round(len(impressions) / seconds, 1)}
     facts["test"] = {name: round(value, 6) for name, value in metrics.mean().items()}
     if isinstance(model, Drpn):
-        facts["gamma"] = {key: round(one.item(), 4) for key, one in model.named_parameters() if key.endswith("gamma")}
+        facts["gamma"] = {
+            name: round(parameter.item(), 4) for name, parameter in model.named_parameters() if name.endswith("gamma")
+        }
         facts["noise"] = measure_noise(model, Tables.from_dataset(dataset, device), dataset)
     return metrics, facts
 
 
 def _samples_per_second(curve: list[dict[str, Any]], clicks: int) -> float:
-    """Of the passes after the first, in which a GPU's steps are compiled; of the first where there is no other."""
+    """Return the speed without the first pass, in which a GPU compiles its steps, unless there is only one pass."""
     passes, seconds = len(curve), float(curve[-1]["seconds"])
     if passes > 1:
         passes, seconds = passes - 1, seconds - float(curve[0]["seconds"])

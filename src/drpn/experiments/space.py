@@ -1,8 +1,8 @@
-"""What `drpn tune` chooses from: the same for every model.
+"""The search space of `drpn tune`, the same for every model.
 
-| setting | from what it is chosen |
+| setting | choices |
 |---|---|
-| `training.rate` | 1e-4 to 3e-3, by its logarithm, two digits |
+| `training.rate` | 1e-4 to 3e-3 on a log scale, two digits |
 | `training.decay` | 0, 1, 5 |
 | `model.dropout` | 0 to 0.4 in steps of 0.1, where the model has it |
 | `training.tce_rate` | 0.05, 0.1, 0.2, where the loss is tce |
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from drpn.recipes.settings import Settings
 
-if TYPE_CHECKING:  # an extra, which need not be installed
+if TYPE_CHECKING:  # Optuna is an optional dependency
     from optuna.distributions import BaseDistribution
 
 RATES = (1e-4, 3e-3)
@@ -22,20 +22,20 @@ DROPOUTS = (0.0, 0.4)
 DROPOUT_STEP = 0.1
 TCE_RATES = (0.05, 0.1, 0.2)
 
-WORDS = {
-    "training.rate": f"training.rate from {RATES[0]:g} to {RATES[1]:g} by its logarithm",
+DESCRIPTIONS = {
+    "training.rate": f"training.rate from {RATES[0]:g} to {RATES[1]:g} on a log scale",
     "training.decay": f"training.decay of {', '.join(f'{decay:g}' for decay in DECAYS)}",
-    "training.tce_rate": f"training.tce_rate of {', '.join(f'{rate:g}' for rate in TCE_RATES)}",
     "model.dropout": f"model.dropout from {DROPOUTS[0]:g} to {DROPOUTS[1]:g} in steps of {DROPOUT_STEP:g}",
+    "training.tce_rate": f"training.tce_rate of {', '.join(f'{rate:g}' for rate in TCE_RATES)}",
 }
-"""The same for people, setting by setting."""
+"""The choices of each setting, as text for people."""
 
 Values = dict[str, float]
-"""One choice: `section.key` and its value."""
+"""One point of the space: values by `section.key`."""
 
 
 def space_of(settings: Settings) -> "dict[str, BaseDistribution]":
-    """The same for Optuna, as far as the model has it."""
+    """Return the space as Optuna distributions, for the settings that the model has."""
     from optuna.distributions import CategoricalDistribution, FloatDistribution
 
     space: dict[str, BaseDistribution] = {
@@ -50,13 +50,13 @@ def space_of(settings: Settings) -> "dict[str, BaseDistribution]":
 
 
 def nearest(settings: Settings) -> Values:
-    """The settings as they are, or what comes nearest to them here."""
+    """Return the point of the space nearest to the settings."""
     values = {
-        "training.rate": _within(settings.training.rate, *RATES),
+        "training.rate": _clamp(settings.training.rate, *RATES),
         "training.decay": _closest(DECAYS, settings.training.decay),
     }
     if hasattr(settings.model, "dropout"):
-        steps = round(_within(settings.model.dropout, *DROPOUTS) / DROPOUT_STEP)
+        steps = round(_clamp(settings.model.dropout, *DROPOUTS) / DROPOUT_STEP)
         values["model.dropout"] = steps * DROPOUT_STEP
     if settings.training.loss == "tce":
         values["training.tce_rate"] = _closest(TCE_RATES, settings.training.tce_rate)
@@ -64,12 +64,12 @@ def nearest(settings: Settings) -> Values:
 
 
 def rounded(values: Values) -> Values:
-    """As they are trained with and written down."""
+    """Return the values with two significant digits, as they are used in training and written to the file."""
     return {name: float(f"{value:.2g}") for name, value in values.items()}
 
 
 def with_values(settings: Settings, values: Values) -> Settings:
-    """The settings with a choice in their place."""
+    """Return the settings with these values in place of their own."""
     tables: dict[str, dict[str, Any]] = {"model": {}, "training": {}}
     for name, value in values.items():
         section, _, key = name.partition(".")
@@ -85,5 +85,5 @@ def _closest(choices: tuple[float, ...], value: float) -> float:
     return min(choices, key=lambda choice: abs(choice - value))
 
 
-def _within(value: float, low: float, high: float) -> float:
+def _clamp(value: float, low: float, high: float) -> float:
     return min(max(value, low), high)

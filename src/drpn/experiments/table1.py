@@ -1,4 +1,4 @@
-"""The paper's Table 1 for a dataset, beside the paper's own."""
+"""The paper's Table 1 for a dataset, next to the paper's own numbers."""
 
 from typing import Any, NamedTuple
 
@@ -14,27 +14,27 @@ _PAPER = {
     "users_not_in_training.validation": 0.446,
     "users_not_in_training.test": 0.487,
 }
-"""MIND-large as the paper rebuilt it: its Table 1, and the shares given beside it."""
+"""MIND-large as the paper rebuilt it: its Table 1, and the shares in the text near it."""
 
 _LABELS = {
     "users": "users",
-    "news": "news",
+    "news": "stories",
     "words": "words",
-    "mean_title_words": "words of a title, mean",
-    "impressions.train": "impressions to train on",
-    "impressions.validation": "  to validate on",
-    "impressions.test": "  to test on",
-    "mean_candidates": "candidates of an impression, mean",
+    "mean_title_words": "words per title, mean",
+    "impressions.train": "training impressions",
+    "impressions.validation": "validation impressions",
+    "impressions.test": "test impressions",
+    "mean_candidates": "candidates per impression, mean",
     "clicked_samples": "clicked samples",
     "skipped_samples": "skipped samples",
     "profile_users": "users with a profile",
-    "mean_clicked": "clicked news of a profile, mean",
-    "mean_clicked_with_repeats": "  repeats counted",
-    "mean_clicked_kept": "  newest kept",
-    "mean_skipped": "skipped news of a profile, mean",
-    "mean_skipped_with_repeats": "  repeats counted",
-    "mean_skipped_kept": "  newest kept",
-    "news_with_neighbours": "news with graph neighbours",
+    "mean_clicked": "clicked stories per profile, mean",
+    "mean_clicked_with_repeats": "  with repeats",
+    "mean_clicked_kept": "  newest, as kept",
+    "mean_skipped": "skipped stories per profile, mean",
+    "mean_skipped_with_repeats": "  with repeats",
+    "mean_skipped_kept": "  newest, as kept",
+    "news_with_neighbours": "stories with graph neighbours",
     "users_without_profile.validation": "validation users without a profile",
     "users_without_profile.test": "test users without a profile",
     "users_not_in_training.validation": "validation users not in training",
@@ -42,13 +42,13 @@ _LABELS = {
     "words_with_vector": "words with a vector",
     "text_with_vector": "text with a vector",
 }
-_NEAR = {"news": 0.02, "users": 0.3, "clicked_samples": 0.1, "skipped_samples": 0.1}
-"""How far from the paper's numbers those of MIND-large may be, which depends on who and what is counted."""
+_TOLERANCE = {"news": 0.02, "users": 0.3, "clicked_samples": 0.1, "skipped_samples": 0.1}
+"""Relative differences from the paper's numbers that MIND-large may show; they depend on the rules of counting."""
 _SHARES = ("users_without", "users_not", "words_with", "text_with")
 
 
 class Row(NamedTuple):
-    """One line of the table; what is not known is empty."""
+    """One line of the table; unknown numbers are empty."""
 
     label: str
     here: str
@@ -56,7 +56,7 @@ class Row(NamedTuple):
 
 
 def table1(statistics: dict[str, Any]) -> list[Row]:
-    """The statistics of a dataset as lines of a table, those of the paper's MIND beside them."""
+    """Return the statistics of a dataset as lines of a table, with the paper's numbers for MIND."""
     rows = []
     for key, label in _LABELS.items():
         value: Any = statistics
@@ -68,13 +68,13 @@ def table1(statistics: dict[str, Any]) -> list[Row]:
 
 
 def is_mind_large(manifest: dict[str, Any]) -> bool:
-    """Whether a dataset folder is MIND-large as the paper prepared it, by its sources and statistics."""
+    """Tell by sources and statistics whether a dataset folder is MIND-large as the paper prepared it."""
     files = {source["name"].rpartition("/")[2] for source in manifest["sources"]}
-    known_truth = any(column["name"] == "appeal" for column in manifest["columns"])
-    if not files >= {"news.tsv", "behaviors.tsv"} or known_truth:
+    simulated = any(column["name"] == "appeal" for column in manifest["columns"])
+    if not files >= {"news.tsv", "behaviors.tsv"} or simulated:
         return False
     numbers = manifest["statistics"]
-    return all(abs(numbers[name] / _PAPER[name] - 1) <= share for name, share in _NEAR.items())
+    return all(abs(numbers[name] / _PAPER[name] - 1) <= share for name, share in _TOLERANCE.items())
 
 
 def _number(key: str, value: Any) -> str:

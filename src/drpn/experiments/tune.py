@@ -1,12 +1,12 @@
-"""A small search for how a model is best trained: by validation AUC alone, the same space and budget for every model.
+"""A small hyperparameter search by validation AUC alone, with the same space and budget for every model.
 
-`space.py` says what is searched; all else is as given. The first trial is the settings as given, or what comes nearest
-to them in the space; the next three are drawn at random; from then on Optuna's tree-structured Parzen estimator
-proposes. A trial depends on the seed and on the trials before it, so that a search that was stopped goes on as if it
-had not been.
+`space.py` defines the space; all other settings stay as given. The first trial uses the given settings, or the nearest
+point of the space; the next three are random; from then on Optuna's tree-structured Parzen estimator proposes. A trial
+depends only on the seed and on the earlier trials, so a stopped search continues as if it had not been stopped.
 """
 
 import dataclasses
+import fcntl
 import json
 import tempfile
 import time
@@ -22,20 +22,22 @@ from drpn.dataset.folder import Dataset
 from drpn.errors import DivergedError, OutputError, RunError, SettingsError, TrainingError
 from drpn.experiments.results import fingerprint
 from drpn.experiments.run_task import free_gpu_memory
-from drpn.experiments.space import WORDS, Values, nearest, rounded, space_of, with_values
+from drpn.experiments.space import Values, nearest, rounded, space_of, with_values
+from drpn.experiments.tuned_file import header, trial_lines, with_model_table
 from drpn.output import atomic_file, explain_write_errors
 from drpn.progress import Progress, Silent
 from drpn.provenance import commit
 from drpn.recipes.needs import check_requirements
-from drpn.recipes.settings import Settings, entry, load_settings, training_defaults
+from drpn.recipes.settings import Settings, entry, load_settings, read_settings_file, training_defaults
 from drpn.recipes.train import train
 from drpn.training.settings import ignored_settings
 
-if TYPE_CHECKING:  # an extra, which need not be installed
+if TYPE_CHECKING:  # Optuna is an optional dependency
     from optuna import Study
+    from optuna.storages import JournalStorage
 
-NOT_GUIDED = 4
-"""Trials before the estimator proposes: the settings as given, then random ones."""
+UNGUIDED_TRIALS = 4
+"""Trials before the estimator proposes: the given settings, then random ones."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Search:
-    """What is searched for."""
+    """The model, its given settings and the dataset of a search."""
 
     model: str
     settings: Settings
@@ -62,23 +64,23 @@ class Search:
 
     @property
     def data(self) -> str:
-        """Tells one dataset from another."""
+        """A short fingerprint of the dataset."""
         return fingerprint(self.dataset.manifest["files"])[:12]
 
     @property
-    def asked(self) -> dict[str, Any]:
-        """What makes it another search, as it comes back from JSON."""
-        asked: dict[str, Any] = {"--model": self.model, "--seed": self.seed, "the data": self.data}
+    def identity(self) -> dict[str, Any]:
+        """Everything that distinguishes this search from another, as plain JSON values."""
+        identity: dict[str, Any] = {"--model": self.model, "--seed": self.seed, "the data": self.data}
         for section in ("model", "training"):
             values = dataclasses.asdict(getattr(self.settings, section))
-            asked |= {f"{section}.{key}": value for key, value in values.items()}
-        plain: dict[str, Any] = json.loads(json.dumps(asked))
+            identity |= {f"{section}.{key}": value for key, value in values.items()}
+        plain: dict[str, Any] = json.loads(json.dumps(identity))
         return plain
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """What a search found."""
+    """The result of a search."""
 
     search: Search
     out: Path
@@ -98,9 +100,10 @@ def tune(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Tuned:
-    """Train the model so many times, and write the settings of the best validation AUC to `out`, for `--config`.
+    """Train the model `trials` times and write the settings with the best validation AUC to the file `out`.
 
-    Trials are kept in a file beside `out`: those that are finished are not repeated, also when more are asked for.
+    They become the table `[models.NAME]` of that file, for `--config` and `--configs`; tables of other models are kept.
+    Trials are stored next to `out`: finished trials are not repeated, even if more are asked for later.
     """
     progress = progress or Silent()
     _check_optuna()
@@ -108,25 +111,24 @@ def tune(
     dataset = Dataset.open(folder)
     check_requirements(model, settings.model, dataset)
     search = Search(model, settings, dataset, seed, commit())
-    study = _open(out, search)
+    study = _open_study(out, search)
     done = len(_finished(study))
     if done:
         progress.note(f"{done} of {max(done, trials)} trials are finished already")
     for number in range(done + 1, trials + 1):
-        _one_trial(search, study, number, trials, out.parent, progress)
-    found = _finished(study)
-    ended = [trial for trial in found if trial.validation_auc is not None]
-    if not ended:
-        raise TrainingError(f"all {len(found)} trials of {model} diverged; its settings or its data are at fault")
-    best = max(ended, key=lambda trial: trial.validation_auc or 0.0)
-    tuned = Tuned(search, out, found, best)
-    with atomic_file(out) as scratch:
-        scratch.write_text(_as_toml(tuned), encoding="utf-8")
+        _run_trial(search, study, number, trials, out.parent, progress)
+    finished = _finished(study)
+    converged = [trial for trial in finished if trial.validation_auc is not None]
+    if not converged:
+        raise TrainingError(f"all {len(finished)} trials of {model} diverged; its settings or its data are at fault")
+    best = max(converged, key=lambda trial: trial.validation_auc or 0.0)
+    tuned = Tuned(search, out, finished, best)
+    _write(tuned)
     return tuned
 
 
 def trials_of(out: Path) -> Path:
-    """Where the trials of a search are kept: Optuna's journal, beside the settings file."""
+    """Return the file that stores the trials of a search: Optuna's journal, next to the settings file."""
     return out.with_name(f"{out.name}.trials")
 
 
@@ -138,41 +140,61 @@ def _check_optuna() -> None:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
 
 
-def _open(out: Path, search: Search) -> "Study":
-    """The search whose trials are beside `out`, or a new one."""
+def _open_study(out: Path, search: Search) -> "Study":
+    """Return the search of this model whose trials are stored next to `out`, or a new one."""
     import optuna
-    from optuna.storages import JournalStorage
-    from optuna.storages.journal import JournalFileBackend
     from optuna.trial import TrialState
 
     file = trials_of(out)
     if out.is_dir():
         raise OutputError(f"{out} is a folder; name a file, such as {out / 'tuned.toml'}")
-    if out.exists() and not file.exists():
-        raise OutputError(f"{out} exists, and no trials beside it from which it came; choose another file")
-    try:
-        with explain_write_errors(out):
-            out.parent.mkdir(parents=True, exist_ok=True)
-            storage = JournalStorage(JournalFileBackend(str(file)))
-            study = optuna.create_study(storage=storage, study_name="tune", direction="maximize", load_if_exists=True)
-    except (ValueError, KeyError, TypeError) as error:
-        raise RunError(f"{file} does not hold the trials of a search; remove it to search again") from error
-    asked, known = search.asked, study.user_attrs.get("asked")
-    if known is None:
-        study.set_user_attr("asked", asked)
-    elif other := _difference(known, search, study):
-        raise RunError(f"{file} was made with {other}; choose another output file, or remove it to search again")
+    _check_table_is_ours(out, search.model)
+    with explain_write_errors(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
+    study = optuna.create_study(
+        storage=_open_journal(file), study_name=search.model, direction="maximize", load_if_exists=True
+    )
+    stored = study.user_attrs.get("search")
+    if stored is None:
+        study.set_user_attr("search", search.identity)
+    elif other := _difference(stored, search, study):
+        raise RunError(f"{file} was made with {other}; choose another output file, or remove it to start a new search")
     for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
-        study.tell(trial.number, state=TrialState.FAIL)  # it was stopped, and will be proposed again
+        study.tell(trial.number, state=TrialState.FAIL)  # it was stopped; the same values are proposed again
     return study
 
 
-def _difference(known: dict[str, Any], search: Search, study: "Study") -> str | None:
-    """How the search whose trials are there differs from the one that is asked for, if it does."""
-    asked, idle = search.asked, {f"training.{key}" for key in ignored_settings(search.settings.training.loss)}
-    for name in known | asked:
-        if name not in idle and known.get(name) != asked.get(name):
-            return f"{name.removeprefix('--')} = {known.get(name)}, and {asked.get(name)} is asked for now"
+def _check_table_is_ours(out: Path, model: str) -> None:
+    """Refuse to replace a table of settings that does not come from the stored trials."""
+    import optuna
+
+    if not out.exists() or model not in read_settings_file(out).models:
+        return
+    file = trials_of(out)
+    if not file.exists() or model not in optuna.get_all_study_names(_open_journal(file)):
+        raise OutputError(
+            f"{out} has a table [models.{model}], and {file.name} next to it has no trials of {model}; "
+            "choose another file, or remove the table"
+        )
+
+
+def _open_journal(file: Path) -> "JournalStorage":
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend
+
+    try:
+        with explain_write_errors(file):
+            return JournalStorage(JournalFileBackend(str(file)))
+    except (ValueError, KeyError, TypeError) as error:
+        raise RunError(f"{file} does not hold the trials of a search; remove it to start a new search") from error
+
+
+def _difference(stored: dict[str, Any], search: Search, study: "Study") -> str | None:
+    """Return how the stored search differs from this one, or None."""
+    current, ignored = search.identity, {f"training.{key}" for key in ignored_settings(search.settings.training.loss)}
+    for name in stored | current:
+        if name not in ignored and stored.get(name) != current.get(name):
+            return f"{name} = {stored.get(name)}, and {current.get(name)} is asked for now"
     space = list(space_of(search.settings))
     for trial in study.get_trials(deepcopy=False):
         if trial.params and set(trial.params) != set(space):
@@ -183,21 +205,21 @@ def _difference(known: dict[str, Any], search: Search, study: "Study") -> str | 
 def _finished(study: "Study") -> list[Trial]:
     from optuna.trial import TrialState
 
-    found = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED))
+    finished = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE, TrialState.PRUNED))
     return [
-        Trial(number, rounded(one.params), one.value, one.user_attrs["commit"])
-        for number, one in enumerate(found, start=1)
+        Trial(number, rounded(trial.params), trial.value, trial.user_attrs["commit"])
+        for number, trial in enumerate(finished, start=1)
     ]
 
 
-def _one_trial(search: Search, study: "Study", number: int, trials: int, place: Path, progress: Progress) -> None:
-    """Propose, train in a scratch folder at `place`, and write down what came of it."""
+def _run_trial(search: Search, study: "Study", number: int, trials: int, parent: Path, progress: Progress) -> None:
+    """Propose values, train with them in a scratch folder under `parent`, and store the validation AUC."""
     from optuna.samplers import TPESampler
     from optuna.trial import TrialState
 
-    # a seed for each trial: one for all would be at its beginning again when a search is taken up
+    # one seed per trial: a single seed for all would start over when a search is resumed
     seed = int(np.random.SeedSequence([search.seed, number]).generate_state(1)[0])
-    study.sampler = TPESampler(seed=seed, n_startup_trials=NOT_GUIDED)
+    study.sampler = TPESampler(seed=seed, n_startup_trials=UNGUIDED_TRIALS)
     if number == 1:
         study.enqueue_trial(nearest(search.settings))
     trial, start = study.ask(space_of(search.settings)), time.monotonic()
@@ -206,9 +228,9 @@ def _one_trial(search: Search, study: "Study", number: int, trials: int, place: 
     title = f"trial {number} of {trials}"
     progress.note(f"{title}: " + ", ".join(f"{name}={value:g}" for name, value in values.items()))
     try:
-        auc = _validation_auc(search, with_values(search.settings, values), place, progress)
+        auc = _validation_auc(search, with_values(search.settings, values), parent, progress)
     except DivergedError as error:
-        study.tell(trial, state=TrialState.PRUNED)  # to the estimator worse than any that ended
+        study.tell(trial, state=TrialState.PRUNED)  # the estimator ranks it below every trial that converged
         progress.note(f"{title}: {error}")
     else:
         study.tell(trial, auc)
@@ -216,9 +238,9 @@ def _one_trial(search: Search, study: "Study", number: int, trials: int, place: 
     free_gpu_memory()
 
 
-def _validation_auc(search: Search, settings: Settings, place: Path, progress: Progress) -> float:
-    """That of the best pass of a training of which nothing else is kept."""
-    with tempfile.TemporaryDirectory(prefix=".tune.", suffix=".partial", dir=place) as scratch:
+def _validation_auc(search: Search, settings: Settings, parent: Path, progress: Progress) -> float:
+    """Train in a temporary folder and return the validation AUC of the best pass."""
+    with tempfile.TemporaryDirectory(prefix=".tune.", suffix=".partial", dir=parent) as scratch:
         run = train(
             search.dataset.path,
             Path(scratch),
@@ -232,50 +254,49 @@ def _validation_auc(search: Search, settings: Settings, place: Path, progress: P
         return auc
 
 
-def _as_toml(tuned: Tuned) -> str:
-    """The settings of the best trial, and above them as comments how they were found."""
-    search, names = tuned.search, list(tuned.best.values)
+def _write(tuned: Tuned) -> None:
+    """Write the settings of the best trial into the model's table, and its trials above it as comments."""
+    out = tuned.out
+    with trials_of(out).open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # searches for other models may write to the same file
+        text = out.read_text(encoding="utf-8") if out.exists() else header(out.name)
+        text = with_model_table(text, tuned.search.model, _provenance(tuned), _values_to_write(tuned), file=out)
+        with atomic_file(out) as scratch:
+            scratch.write_text(text, encoding="utf-8")
+
+
+def _provenance(tuned: Tuned) -> list[str]:
+    """Return the origin of the settings and a column of numbers for each trial."""
+    search = tuned.search
     commits = ", ".join(dict.fromkeys(trial.commit for trial in tuned.trials))
-    comments = [
-        f"{search.model}, as found by drpn tune: the best validation AUC of {len(tuned.trials)} trials.",
-        "No trial was measured on the test split. What was searched, all else being as given:",
-        *(f"  {WORDS[name]}" for name in names),
-        f"Data: {search.dataset.path.resolve().name}, fingerprint {search.data}. "
-        f"Seed of the search {search.seed}, of each training {search.settings.training.seed}.",
-        f"drpn {drpn.__version__}, commit {commits}.",
-        "",
-        "  ".join(["trial", "validation AUC", *names]),
-        *(_row(trial, names) + ("  best" if trial == tuned.best else "") for trial in tuned.trials),
-        "",
-        f"  drpn train FOLDER --out run --model {search.model} --config {tuned.out.name}",
+    aucs = ["diverged" if trial.validation_auc is None else f"{trial.validation_auc:.4f}" for trial in tuned.trials]
+    aucs[tuned.best.number - 1] += "*"
+    return [
+        f"{search.dataset.path.resolve().name}, fingerprint {search.data}; seed of the search {search.seed}, "
+        f"of each training {search.settings.training.seed}; drpn {drpn.__version__}, commit {commits}",
+        *trial_lines(
+            {
+                "validation AUC": aucs,
+                **{name: [f"{trial.values[name]:g}" for trial in tuned.trials] for name in tuned.best.values},
+            }
+        ),
     ]
-    text = "".join(f"# {line}".rstrip() + "\n" for line in comments)
-    for section, table in _to_write(tuned).items():
-        if table:
-            text += f"\n[{section}]\n" + "".join(f"{key} = {_in_file(value)}\n" for key, value in table.items())
-    return text
 
 
-def _row(trial: Trial, names: list[str]) -> str:
-    auc = "diverged" if trial.validation_auc is None else f"{trial.validation_auc:.4f}"
-    cells = (f"{trial.values[name]:g}".rjust(len(name)) for name in names)
-    return "  ".join([f"{trial.number:5}", auc.rjust(len("validation AUC")), *cells])
+def _values_to_write(tuned: Tuned) -> dict[str, Any]:
+    """Return the searched settings and every other setting that the file does not imply already.
 
-
-def _to_write(tuned: Tuned) -> dict[str, dict[str, Any]]:
-    """What was searched and what else is not the model's default, but for what has no effect and the seed."""
+    The seed and settings without effect are left out.
+    """
+    model, out = tuned.search.model, tuned.out
     best = with_values(tuned.search.settings, tuned.best.values)
-    idle = (*ignored_settings(best.training.loss), "seed")
-    defaults = {"model": entry(tuned.search.model).settings, "training": training_defaults(tuned.search.model)}
-    return {
-        section: {
-            key: value
-            for key, value in dataclasses.asdict(getattr(best, section)).items()
-            if f"{section}.{key}" in tuned.best.values or (value != getattr(plain, key) and key not in idle)
-        }
-        for section, plain in defaults.items()
-    }
-
-
-def _in_file(value: Any) -> str:
-    return json.dumps(value) if isinstance(value, bool | str) else repr(value)
+    common = read_settings_file(out if out.exists() else None).common
+    ignored = (*ignored_settings(best.training.loss), "seed")
+    values = {}
+    for section, defaults in (("model", entry(model).settings), ("training", training_defaults(model))):
+        implied = dataclasses.asdict(defaults) | common[section]
+        for key, value in dataclasses.asdict(getattr(best, section)).items():
+            name = f"{section}.{key}"
+            if name in tuned.best.values or (value != implied[key] and key not in ignored):
+                values[name] = value
+    return values

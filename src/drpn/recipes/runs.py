@@ -13,6 +13,7 @@ from drpn.errors import RunError
 from drpn.output import atomic_file, explain_write_errors
 from drpn.provenance import commit
 from drpn.training.settings import TrainingSettings, ignored_settings
+from drpn.versioned import read_versioned, write_versioned
 
 FORMAT = 1
 RUN, BUNDLE, CURVE_PICTURE, TENSORBOARD = "run.json", "bundle", "curve.png", "tensorboard"
@@ -56,7 +57,7 @@ class Run:
         with explain_write_errors(path):
             path.mkdir(parents=True, exist_ok=True)
             with atomic_file(file) as scratch:
-                scratch.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+                write_versioned(scratch, facts, checksum=False)
         return cls(path, facts)
 
     @classmethod
@@ -123,12 +124,6 @@ def run_facts(dataset: Dataset, model: str, settings: Any, training: TrainingSet
 
 
 def _read(file: Path) -> dict[str, Any]:
-    try:
-        facts = json.loads(file.read_text(encoding="utf-8"))
-        version = facts["format"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise RunError(f"{file} is not a valid description of a run; train again") from error
-    if version != FORMAT:
-        raise RunError(f"{file.parent} has format {version}, this drpn reads {FORMAT}; train again, or update drpn")
-    checked: dict[str, Any] = facts
-    return checked
+    return read_versioned(
+        file, version=FORMAT, what="description", of="a run", error=RunError, remedy="train again", checksum=False
+    )

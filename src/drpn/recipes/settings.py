@@ -14,6 +14,13 @@ from drpn.prepare.settings import DataSettings
 from drpn.training.settings import TrainingSettings
 
 SECTIONS = ("data", "model", "training")
+MODEL_SECTIONS = ("model", "training")
+"""The sections that a table `[models.NAME]` can set for one model."""
+SHIPPED = Path(drpn.__file__).parent / "configs"
+"""The settings files that are installed with the package."""
+
+Tables = dict[str, config.Table]
+"""Values by section and key."""
 
 
 @dataclass(frozen=True)
@@ -25,69 +32,113 @@ class Settings:
     training: TrainingSettings
 
 
+@dataclass(frozen=True)
+class SettingsFile:
+    """The content of a settings file; keys and values are not checked yet."""
+
+    common: Tables
+    """The sections `[data]`, `[model]` and `[training]`, which hold for every model."""
+    models: dict[str, Tables]
+    """The tables `[models.NAME]` by model; they override the common values."""
+
+
 def load_settings(
     file: Path | None = None, sets: Iterable[str] = (), *, model: str = "drpn", of_several: bool = False
 ) -> Settings:
-    """Return the defaults of the model, overridden by the TOML file, then by each `section.key=value` of `sets`.
+    """Return the model's defaults, overridden by the settings file and then by each `section.key=value`.
 
-    With `of_several` the file is shared by several models: `model` settings that only other models have are ignored.
+    With `of_several`, the section `[model]` of the file may hold keys that only other models have; they are ignored.
     """
-    defaults = {"data": DataSettings(), "model": entry(model).settings, "training": training_defaults(model)}
-    from_file, from_sets = config.read(SECTIONS, file=file), config.read(SECTIONS, sets=sets)
+    content, assigned = read_settings_file(file), config.read(SECTIONS, sets=sets)
+    common = content.common
     if of_several:
-        other_keys = set().union(*map(_model_keys, CATALOGUE.values())) - _model_keys(entry(model))
-        from_file["model"] = {key: value for key, value in from_file["model"].items() if key not in other_keys}
-    return Settings(
-        **{name: config.build(defaults[name], from_file[name] | from_sets[name], section=name) for name in SECTIONS}
-    )
+        keys, *others = (_keys(candidate) for candidate in (entry(model), *CATALOGUE.values()))
+        common = _without_model_keys(common, set().union(*others) - keys)
+    return _build(_defaults(model), common, content.models.get(model, {}), assigned)
 
 
-def load_data_settings(file: Path | None = None, sets: Iterable[str] = ()) -> DataSettings:
-    """Return the `data` section; the other sections are not checked, because they depend on the model."""
-    tables = config.read(SECTIONS, file=file, sets=sets)
-    data: DataSettings = config.build(DataSettings(), tables["data"], section="data")
-    return data
+def load_data_settings(
+    file: Path | None = None, sets: Iterable[str] = (), *, defaults: DataSettings | None = None
+) -> DataSettings:
+    """Return the section `data` alone; the file may hold settings that not every model has."""
+    assigned = config.read(SECTIONS, sets=sets)
+    table = read_settings_file(file).common["data"] | assigned["data"]
+    return config.build(defaults or DataSettings(), table, section="data")
 
 
 def load_settings_of(
-    models: Iterable[str], file: Path | None = None, sets: Iterable[str] = (), *, folder: Path | None = None
+    models: Iterable[str], file: Path | None = None, sets: Iterable[str] = (), *, tuned: Path | None = None
 ) -> dict[str, Settings]:
-    """Return the settings of each model: its defaults, its NAME.toml in `folder`, then `file` and `sets`.
+    """Return the settings of each model: its defaults, then the file `tuned`, then `file`, then `sets`.
 
-    A `model` setting in `file` or `sets` applies to the models that have it.
+    A common setting of the section `model` reaches the models that have it. In a file it may be one that only models
+    left out of `models` have.
     """
-    separate = {model: load_settings(model_config(folder, model), model=model) for model in models}
-    shared = config.read(SECTIONS, file=file, sets=sets)
-    keys = {model: _model_keys(entry(model)) for model in separate}
-    for key in shared["model"]:
-        config.known(key, set().union(*keys.values()), f"none of the models has a setting 'model.{key}'")
-    return {model: _override(settings, shared, keys[model], model) for model, settings in separate.items()}
+    files, assigned = [read_settings_file(path) for path in (tuned, file)], config.read(SECTIONS, sets=sets)
+    keys = {model: _keys(entry(model)) for model in models}
+    chosen, known = set().union(*keys.values()), set().union(*map(_keys, CATALOGUE.values()))
+    for choices, layers in ((known, [content.common for content in files]), (chosen, [assigned])):
+        for key in (key for layer in layers for key in layer["model"]):
+            config.known(key, choices, f"none of the models has a setting 'model.{key}'")
+    settings = {}
+    for model in keys:
+        others = known - keys[model]
+        layers = [
+            layer
+            for content in files
+            for layer in (_without_model_keys(content.common, others), content.models.get(model, {}))
+        ]
+        try:
+            settings[model] = _build(_defaults(model), *layers, _without_model_keys(assigned, others))
+        except SettingsError as error:
+            raise SettingsError(f"{model}: {error}", hint=error.hint) from error
+    return settings
 
 
-def _model_keys(catalogued: Entry) -> set[str]:
-    return {field.name for field in fields(catalogued.settings)}
+def read_settings_file(file: Path | None) -> SettingsFile:
+    """Return the content of a settings file, or of a shipped file by its bare name; without a file, nothing."""
+    if file is None:
+        return SettingsFile({name: {} for name in SECTIONS}, {})
+    file = find_config(file)
+    tables = config.read((*SECTIONS, "models"), file=file)
+    models = tables.pop("models")
+    for name, sections in models.items():
+        config.known(name, CATALOGUE, f"{file}: [models.{name}]: there is no model '{name}'")
+        for section, table in sections.items() if isinstance(sections, dict) else [(sections, None)]:
+            if section not in MODEL_SECTIONS or not isinstance(table, dict):
+                raise SettingsError(f"{file}: [models.{name}] takes model.KEY and training.KEY, not {section!r}")
+    return SettingsFile(tables, models)
 
 
-def model_config(folder: Path | None, model: str) -> Path | None:
-    """Return NAME.toml in the folder, if it exists."""
-    file = folder / f"{model}.toml" if folder else None
-    return file if file and file.is_file() else None
+def find_config(file: Path) -> Path:
+    """Return the path itself, or the shipped settings file of that bare name, such as `laptop`."""
+    if file.is_file() or file.suffix or len(file.parts) != 1:
+        return file
+    shipped = SHIPPED / f"{file}.toml"
+    if not shipped.is_file():
+        names = ", ".join(sorted(path.stem for path in SHIPPED.glob("*.toml")))
+        raise SettingsError(f"{file}: there is no such settings file; name a TOML file or one of {names}")
+    return shipped
 
 
-def _override(settings: Settings, shared: dict[str, config.Table], keys: set[str], model: str) -> Settings:
-    tables = shared | {"model": {key: value for key, value in shared["model"].items() if key in keys}}
-    try:
-        return Settings(
-            **{name: config.build(getattr(settings, name), table, section=name) for name, table in tables.items()}
-        )
-    except SettingsError as error:
-        raise SettingsError(f"{model}: {error}", hint=error.hint) from error
+def _defaults(model: str) -> Settings:
+    return Settings(DataSettings(), entry(model).settings, training_defaults(model))
 
 
-def shipped_configs(name: str) -> Path | None:
-    """Return a file or folder of `configs/`, if drpn runs from a source checkout."""
-    path = Path(drpn.__file__).parents[2] / "configs" / name
-    return path if path.exists() else None
+def _build(defaults: Settings, *layers: Tables) -> Settings:
+    """Return `defaults` with the values of each layer in turn; the last layer wins."""
+    tables: Tables = {name: {} for name in SECTIONS}
+    for layer in layers:
+        tables |= {name: tables[name] | table for name, table in layer.items()}
+    return Settings(**{name: config.build(getattr(defaults, name), tables[name], section=name) for name in SECTIONS})
+
+
+def _without_model_keys(tables: Tables, keys: set[str]) -> Tables:
+    return tables | {"model": {key: value for key, value in tables["model"].items() if key not in keys}}
+
+
+def _keys(candidate: Entry) -> set[str]:
+    return {field.name for field in fields(candidate.settings)}
 
 
 def training_defaults(model: str) -> TrainingSettings:
