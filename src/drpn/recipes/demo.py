@@ -6,19 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from drpn.batches.tables import Tables
-from drpn.bundle.files import pick_device
 from drpn.dataset.folder import Dataset
 from drpn.drawing.pictures import draw_readers
-from drpn.evaluation.metrics import Metrics, measure
-from drpn.evaluation.scoring import score_impressions
 from drpn.explain.profiles import Reader, reader, typical_readers
 from drpn.explain.trace import Trace
 from drpn.logs.simulate import SimulationSettings, simulate
 from drpn.output import atomic_folder
 from drpn.prepare.settings import DataSettings
 from drpn.progress import Progress, Silent
-from drpn.recipes.evaluate import Evaluation, compare, measure_explanations, reference_scores
+from drpn.recipes.evaluate import Evaluation, measure_models
 from drpn.recipes.explain import choose_user, explain
 from drpn.recipes.prepare import prepare
 from drpn.recipes.runs import Run
@@ -70,7 +66,8 @@ def demo(
 
 def _train_all(out: Path, dataset: Dataset, progress: Progress) -> Trained:
     runs = {name: _train(out, name, progress) for name in MODELS}
-    evaluation = _evaluate(runs, dataset, progress)
+    models = {name: run.bundle().model for name, run in runs.items()}
+    evaluation = measure_models(models, dataset, progress=progress)
     case = explain(out / MODELS[0], dataset.user_ids[choose_user(dataset)], out / "case.png", progress=progress)
     (out / "results.json").write_text(json.dumps(evaluation.as_dict(), indent=1) + "\n", encoding="utf-8")
     clicks = int(runs[MODELS[0]].bundle().manifest["training"]["clicks"])
@@ -80,21 +77,3 @@ def _train_all(out: Path, dataset: Dataset, progress: Progress) -> Trained:
 def _train(out: Path, name: str, progress: Progress) -> Run:
     settings = dataclasses.replace(entry(name).settings, **SMALL)
     return train_model(out / "dataset", out / name, model=name, settings=settings, training=TRAINING, progress=progress)
-
-
-def _evaluate(runs: dict[str, Run], dataset: Dataset, progress: Progress) -> Evaluation:
-    """All models on one test split, beside what needs no learning; noise and faithfulness are the first one's."""
-    impressions = dataset.impressions("test")
-    device = pick_device()
-    tables = Tables.of(dataset, device)
-    models = {name: run.bundle().model.to(device) for name, run in runs.items()}
-    scores = {name: score_impressions(model, tables, impressions, progress) for name, model in models.items()}
-    with progress.stage("metrics and intervals"):
-        measured: dict[str, Metrics] = {
-            name: measure(each, impressions.clicked, impressions.offsets)
-            for name, each in (scores | reference_scores(dataset, impressions)).items()
-        }
-        table, comparisons = compare(measured, dataset, impressions, seed=0)
-    first = models[MODELS[0]]
-    noise, faithful = measure_explanations(first, tables, dataset, impressions, seed=0, progress=progress)
-    return Evaluation("test", table, comparisons, noise, faithful)
