@@ -80,7 +80,7 @@ def test_a_killed_comparison_goes_on(start: Start, data: Path, uninterrupted: Co
     assert not (runs / "nrms-1" / RESULT).exists()
     said = finish(data, tmp_path / "out")
     assert said[0] == "1 of 2 runs are finished already"
-    assert any(text.startswith("nrms-1: taken up in pass ") for text in said)
+    assert any(text.startswith("nrms-1: resumed in epoch ") for text in said)
     assert not any(text.startswith("nrms-0: ") for text in said)
     assert_same(tmp_path / "out", uninterrupted.out)
 

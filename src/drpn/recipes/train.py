@@ -56,7 +56,7 @@ def train(
     defaults = sections(type(settings)(), TrainingSettings())
     run = Run.start(out, run_facts(dataset, model, settings, training), defaults, resume=resume)
     if resume and (out / BUNDLE).exists():
-        progress.note(f"{out} is trained to its end already")
+        progress.note(f"{out} is already fully trained")
         return run
     try:
         on_cpu = keep_freed_memory() if device.type == "cpu" else nullcontext()
