@@ -78,12 +78,9 @@ def _trust(titles: "_Titles", profiles: Array, split: int) -> Floats:
     real = profiles != 0
     is_clicked = np.arange(profiles.shape[1]) < split
     to_clicked, to_skipped = _similarities(titles, profiles, split)
-    same_count = (
-        np.where(is_clicked, *(real[:, side].sum(axis=1, keepdims=True) for side in (is_clicked, ~is_clicked))) - 1
-    )
-    opposite_count = np.where(
-        is_clicked, *(real[:, side].sum(axis=1, keepdims=True) for side in (~is_clicked, is_clicked))
-    )
+    clicked_count, skipped_count = (real[:, side].sum(axis=1, keepdims=True) for side in (is_clicked, ~is_clicked))
+    same_count = np.where(is_clicked, clicked_count, skipped_count) - 1
+    opposite_count = np.where(is_clicked, skipped_count, clicked_count)
     same = np.where(is_clicked, to_clicked, to_skipped) - titles.length[profiles]  # minus the story itself
     opposite = np.where(is_clicked, to_skipped, to_clicked)
     same = np.where(same_count > 0, same, 0) / np.maximum(same_count, 1)

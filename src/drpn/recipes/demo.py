@@ -1,4 +1,4 @@
-"""The main job from nothing: simulated logs, a dataset, DRPN and two of its ablations trained and measured, a case."""
+"""The whole workflow on simulated logs: prepare, train DRPN and two ablations, evaluate, explain one reader."""
 
 import dataclasses
 import json
@@ -24,15 +24,15 @@ from drpn.training.settings import TrainingSettings
 
 MODELS = ("drpn", "drpn-n", "drpn-d")
 SMALL = {"size": 32, "hidden": 32, "heads": 2}
-"""Vectors of 32 numbers in place of the paper's 300: minutes on two cores."""
+"""Vectors of size 32 in place of the paper's 300, to train in minutes on two cores."""
 TRAINING = TrainingSettings(epochs=3, decay=1.0)
 SEED = 7
-"""Of the newsroom: one that no setting was chosen on (docs/results/README.md)."""
+"""Seed of the simulated newsroom; no setting was tuned on this newsroom (docs/results/README.md)."""
 
 
 @dataclass(frozen=True)
 class Demo:
-    """What the demo made and found."""
+    """The results of the demo."""
 
     out: Path
     statistics: dict[str, Any]
@@ -42,7 +42,7 @@ class Demo:
 
 @dataclass(frozen=True)
 class Trained:
-    """What came of training: on how many clicks, how good, and the case of one reader."""
+    """The trained models: number of training clicks, evaluation, and the explanation of one reader."""
 
     clicks: int
     evaluation: Evaluation
@@ -52,13 +52,13 @@ class Trained:
 def demo(
     out: Path, *, users: int = 20_000, seed: int = SEED, train: bool = True, progress: Progress | None = None
 ) -> Demo:
-    """Simulate and prepare into `out`, replaced if an earlier demo made it; then train, measure and explain."""
+    """Simulate and prepare into `out`, which replaces an earlier demo there; then train, evaluate and explain."""
     progress = progress or Silent()
     with atomic_folder(out, replace=True) as folder:
         simulate(folder / "logs", SimulationSettings(users=users, seed=seed), progress=progress)
         settings = DataSettings(vector_size=SMALL["size"])
         prepare(folder / "logs", folder / "dataset", settings, progress=progress)
-    dataset = Dataset.open(out / "dataset", verify=False)  # the folder has its name now
+    dataset = Dataset.open(out / "dataset", verify=False)  # opened again, because the folder was renamed
     readers = tuple(reader(dataset, user) for user in typical_readers(dataset))
     draw_readers(readers, out / "readers.png")
     return Demo(out, dataset.statistics, readers, _train_all(out, dataset, progress) if train else None)
