@@ -56,7 +56,7 @@ class Newsroom:
         return NewsRows(torch.arange(STORIES), words, neighbours, self.topic, self.topic, OLD, places=neighbours)
 
     def tables(self) -> Tables:
-        """Profiles of six clicked and nine skipped stories, of which one in six is an accident."""
+        """Profiles of six clicked and nine skipped stories; one in six is an accident."""
         sides = []
         for width, topics in ((6, self.liked), (9, self.disliked)):
             real = torch.stack([self.story(topics, old=True) for _ in range(width)], dim=1)

@@ -77,7 +77,7 @@ def measure_models(
 ) -> Evaluation:
     """Evaluate models on one split, next to chance, popularity and, on simulated logs, the oracle.
 
-    The first model is compared with every other system. Noise, faithfulness and the file `scores` are its own.
+    The first model is compared with every other system; noise, faithfulness and the file `scores` are about it alone.
     """
     progress = progress or Silent()
     impressions = dataset.impressions(split)
