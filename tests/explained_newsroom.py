@@ -1,4 +1,4 @@
-"""A small simulated newsroom, prepared, and models of it whose weights are all at work."""
+"""A small simulated newsroom, prepared, and models for it with random weights."""
 
 import zlib
 from collections.abc import Callable
@@ -34,10 +34,10 @@ def tables(newsroom: Dataset) -> Tables:
 
 @pytest.fixture(scope="session")
 def build(newsroom: Dataset) -> Build:
-    """A model of the catalogue in float64, every weight drawn by its name."""
+    """Return a function that builds a model in float64 and draws every weight with a seed from its name."""
     shape = data_shape(newsroom)
 
-    def built(name: str) -> Drpn:
+    def build_model(name: str) -> Drpn:
         settings = replace(CATALOGUE[name].settings, size=8, heads=2, hidden=8, graph_heads=2)
         model = Drpn(settings, shape).double().eval()
         with torch.no_grad():
@@ -46,12 +46,12 @@ def build(newsroom: Dataset) -> Build:
                 parameter.copy_(torch.from_numpy(np.asarray(values)))
         return model
 
-    return built
+    return build_model
 
 
 @pytest.fixture(scope="session")
 def run_path(newsroom: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of one pass."""
+    """A run of one epoch."""
     from drpn.recipes.train import train
     from drpn.training.settings import TrainingSettings
 

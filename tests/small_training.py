@@ -1,4 +1,4 @@
-"""Trainings that take seconds: their settings, their command, and what they leave."""
+"""Trainings that take seconds: settings, command line and readers of their results."""
 
 import json
 from collections.abc import Callable
@@ -20,23 +20,23 @@ from drpn.training.settings import TrainingSettings
 
 SMALL: dict[str, Any] = {"size": 16, "heads": 2, "hidden": 8, "graph_heads": 2}
 OTHERS: dict[str, Any] = {"filters": 16, "attention": 16, "category_size": 8, "user_size": 8}
-"""Settings that make other models than DRPN small."""
+"""Settings that make the baselines small."""
 AS_COMMAND: dict[str, Any] = {"epochs": 4, "patience": 4, "batch": 8, "device": "cpu", "save_seconds": 0.0}
 SETS = [f"model.{name}={value}" for name, value in SMALL.items()]
 SETS += [f"training.{name}={value}" for name, value in AS_COMMAND.items()]
-COMMAND = ["train", "data", "--out", "run", *(word for one in SETS for word in ("--set", one))]
+COMMAND = ["train", "data", "--out", "run", *(word for setting in SETS for word in ("--set", setting))]
 CPU = torch.device("cpu")
 
 
 def small(name: str, **settings: Any) -> Any:
-    """The settings of a model of the catalogue, small."""
+    """Return small settings for a model of the catalogue."""
     defaults = CATALOGUE[name].settings
     known = {field.name for field in fields(defaults)}
     return replace(defaults, **{key: value for key, value in {**SMALL, **OTHERS, **settings}.items() if key in known})
 
 
 def train_small(data: Path, out: Path, name: str = "drpn", *, resume: bool = False, **training: Any) -> Path:
-    """Train a small model; gives its run folder."""
+    """Train a small model and return its run folder."""
     from drpn.recipes.train import train
 
     chosen = {"epochs": 2, "batch": 16, "device": "cpu", **CATALOGUE[name].training} | training
@@ -45,7 +45,7 @@ def train_small(data: Path, out: Path, name: str = "drpn", *, resume: bool = Fal
 
 
 def toy(name: str = "drpn", *, device: torch.device = CPU, **training: Any) -> Callable[[Path], Loop]:
-    """A loop over random profiles and clicks, made without any log."""
+    """Return a function that makes a training loop over random profiles and clicks, without any log."""
     random = torch.Generator().manual_seed(1)
 
     def draw(high: int, *shape: int) -> Tensor:
@@ -67,27 +67,27 @@ def toy(name: str = "drpn", *, device: torch.device = CPU, **training: Any) -> C
 
 
 def weights(run: Path) -> bytes:
-    """The weights that a run ended with."""
+    """Return the final weights of a run."""
     return (run / "bundle" / "model.safetensors").read_bytes()
 
 
 def curve(run: Path) -> list[dict[str, float]]:
-    """The points of the curve that a run has written."""
+    """Return the points of the learning curve of a run."""
     return [json.loads(line) for line in (run / CURVE).read_text().splitlines()]
 
 
 def reached(checkpoint: Path) -> tuple[int, int]:
-    """The pass and the step of a checkpoint, both from 0; (-1, 0) where there is none yet."""
+    """Return the epoch and the step of a checkpoint, both from 0; (-1, 0) if there is none yet."""
     if not checkpoint.exists():
         return (-1, 0)
-    with checkpoint.open("rb") as stream:  # safe_open opens a file twice, and between the two it may be replaced
+    with checkpoint.open("rb") as stream:  # not safe_open, which opens the file twice: it may be replaced in between
         header = json.loads(stream.read(int.from_bytes(stream.read(8), "little")))
     progress = json.loads(header["__metadata__"]["drpn"])["progress"]
     return progress["epoch"], progress["step"]
 
 
 def refused(drpn, *arguments: object) -> str:
-    """Run a command that must be refused; gives its one line of error."""
+    """Run a command that must be refused and return its one-line error."""
     done = drpn(*arguments)
     assert done.returncode == 2, done.stdout + done.stderr
     assert done.stdout == ""

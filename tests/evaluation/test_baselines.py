@@ -1,4 +1,4 @@
-"""Scores without learning, by hand."""
+"""Reference scores compared with numbers worked out by hand."""
 
 import numpy as np
 import pytest
@@ -15,28 +15,28 @@ def rates(candidates: list[int], smoothing: float) -> list[float]:
     return popularity(TIMES_SHOWN, TIMES_CLICKED, CATEGORY, np.array(candidates), smoothing).tolist()
 
 
-def test_chance_prefers_nothing() -> None:
+def test_chance_has_an_auc_of_one_half() -> None:
     scores = chance(np.array([4, 2, 9]))
     assert measure(scores, np.array([True, False, False]), np.array([0, 3])).mean()["auc"] == 0.5
 
 
-def test_popularity_is_drawn_toward_the_rate_of_the_category() -> None:
-    # of 200 of category 1 were clicked 40, one in five; the often clicked news of category 2 has no say in it
+def test_popularity_is_smoothed_towards_the_category_rate() -> None:
+    # 40 of 200 impressions of category 1 were clicked, one in five; the popular story of category 2 does not count
     shown, clicked, category = np.array([0, 100, 100, 100]), np.array([0, 30, 10, 90]), np.array([0, 1, 1, 2])
-    found = popularity(shown, clicked, category, np.array([1, 2, 1]), smoothing=50)
-    assert found == pytest.approx([(30 + 10) / 150, (10 + 10) / 150, (30 + 10) / 150])
+    scores = popularity(shown, clicked, category, np.array([1, 2, 1]), smoothing=50)
+    assert scores == pytest.approx([(30 + 10) / 150, (10 + 10) / 150, (30 + 10) / 150])
 
 
-def test_popularity_without_smoothing_is_the_plain_rate() -> None:
+def test_popularity_without_smoothing_is_the_click_rate() -> None:
     assert rates([2, 1, 4], smoothing=0) == [0.2, 0.2, 0.0]
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 50.0])
-def test_news_that_training_never_showed_have_the_rate_of_their_category(smoothing: float) -> None:
-    # category 1: 30 of 150; nothing of category 3 was shown, so all of the log stands in: 30 of 200
+def test_stories_not_shown_in_training_get_the_category_rate(smoothing: float) -> None:
+    # category 1: 30 of 150; category 3 was never shown, so it gets the overall rate: 30 of 200
     assert rates([3, 5], smoothing) == pytest.approx([0.2, 0.15])
 
 
-def test_an_unshown_log_gives_everyone_the_same() -> None:
+def test_an_empty_log_gives_equal_scores() -> None:
     nothing = np.zeros(6)
     assert popularity(nothing, nothing, CATEGORY, np.array([1, 5])).tolist() == [0, 0]

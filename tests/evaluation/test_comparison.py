@@ -1,4 +1,4 @@
-"""Rows of many systems, and tables of them in Markdown and LaTeX."""
+"""Rows of many systems, and their tables in Markdown and LaTeX."""
 
 import re
 
@@ -16,52 +16,56 @@ USERS = np.repeat(np.arange(40), 3)
 KNOWN = USERS % 4 > 0
 
 
-def made_up(seed: int, shape: tuple[int, ...], higher: float = 0.0) -> Metrics:
-    """Random metrics; the first impression has nothing clicked."""
+def random_metrics(seed: int, shape: tuple[int, ...], higher: float = 0.0) -> Metrics:
+    """Random metrics; the first impression has no click."""
     values = RNG(seed).random((4, *shape)) + higher
     values[..., 0] = np.nan
     return Metrics(*values)
 
 
-SYSTEMS = {"drpn": made_up(1, (3, 120)), "nrms": made_up(2, (3, 120), 0.2), "popularity": made_up(3, (120,))}
+SYSTEMS = {
+    "drpn": random_metrics(1, (3, 120)),
+    "nrms": random_metrics(2, (3, 120), 0.2),
+    "popularity": random_metrics(3, (120,)),
+}
 
 
-def test_many_differences_are_those_of_one_at_a_time() -> None:
-    pairs = {name: (one.auc, SYSTEMS["drpn"].auc) for name, one in SYSTEMS.items()}
-    found = differences(pairs, USERS, RNG(0))
-    assert found == {name: paired(*pair, USERS, RNG(0)) for name, pair in pairs.items()}
-    assert found["nrms"].low > 0
-    assert found["drpn"][:3] == (0, 0, 0)
+def test_many_differences_equal_those_of_one_at_a_time() -> None:
+    pairs = {name: (metrics.auc, SYSTEMS["drpn"].auc) for name, metrics in SYSTEMS.items()}
+    results = differences(pairs, USERS, RNG(0))
+    assert results == {name: paired(*pair, USERS, RNG(0)) for name, pair in pairs.items()}
+    assert results["nrms"].low > 0
+    assert results["drpn"][:3] == (0, 0, 0)
 
 
-def test_a_row_has_what_each_system_has_alone() -> None:
-    found = {(row["model"], row["group"]): row for row in compared(SYSTEMS, USERS, KNOWN, base="drpn")}
-    assert len(found) == 9
+def test_rows_equal_those_of_each_system_alone() -> None:
+    table = {(row["model"], row["group"]): row for row in compared(SYSTEMS, USERS, KNOWN, base="drpn")}
+    assert len(table) == 9
     for name, metrics in SYSTEMS.items():
         for alone in rows(name, metrics, USERS, KNOWN, RNG(0)):
-            row = found[name, alone["group"]]
+            row = table[name, alone["group"]]
             assert all(row[key] == pytest.approx(alone[key]) for key in ("impressions", *METRICS))
-    row, values = found["nrms", "with_profile"], SYSTEMS["nrms"].auc[:, KNOWN]
+    row, values = table["nrms", "with_profile"], SYSTEMS["nrms"].auc[:, KNOWN]
     assert row["impressions"] == 90
     assert row["auc_less_base"] == paired(values, SYSTEMS["drpn"].auc[:, KNOWN], USERS[KNOWN], RNG(0))._asdict()
     assert row["auc_interval"] == list(intervals({"": values}, USERS[KNOWN], RNG(0))[""][1:])
     assert row["auc_deviation"] == pytest.approx(np.std(values.mean(axis=1), ddof=1))
-    assert found["popularity", "all"]["auc_deviation"] is None
-    assert found["drpn", "all"]["auc_less_base"] is None
+    assert table["popularity", "all"]["auc_deviation"] is None
+    assert table["drpn", "all"]["auc_less_base"] is None
 
 
-def test_without_the_base_nothing_is_compared() -> None:
+def test_without_a_base_no_difference_is_computed() -> None:
     assert all(row["auc_less_base"] is None for row in compared(SYSTEMS, USERS, KNOWN, base=None))
 
 
 def test_a_group_without_impressions_has_no_numbers() -> None:
-    found = compared(SYSTEMS, USERS, np.ones(120, dtype=bool), base="drpn")
-    empty = [row for row in found if row["group"] == "without_profile"]
+    table = compared(SYSTEMS, USERS, np.ones(120, dtype=bool), base="drpn")
+    empty = [row for row in table if row["group"] == "without_profile"]
     assert [row["impressions"] for row in empty] == [0, 0, 0]
     assert {row[key] for row in empty for key in ("auc", "mrr_interval", "ndcg@5_deviation", "auc_less_base")} == {None}
 
 
-def test_one_seed_says_nothing_of_how_far_seeds_stray() -> None:
+def test_deviation_needs_two_seeds() -> None:
     assert deviation(np.ones((1, 5))) is None
     assert deviation(np.array([[1.0, 3.0], [2.0, 2.0], [5.0, 5.0]])) == pytest.approx(np.std([2, 2, 5], ddof=1))
 
@@ -94,6 +98,6 @@ def test_latex() -> None:
     assert unescaped.count("{") == unescaped.count("}")
 
 
-def test_a_row_that_does_not_fit_its_heads_is_refused() -> None:
+def test_a_row_with_a_wrong_number_of_cells_is_refused() -> None:
     with pytest.raises(ValueError, match="a row has 1 cells under 2 heads"):
         Table("", ("", "AUC"), (("DRPN",),))

@@ -1,4 +1,4 @@
-"""Noise AUC and the TF-IDF rule against loops."""
+"""Noise AUC and the TF-IDF rule compared with loops."""
 
 import math
 
@@ -20,14 +20,14 @@ skipped = arrays.arrays(np.int32, (4, 4), elements=st.integers(0, 7))
 
 
 @given(weights, kinds)
-def test_noise_auc_is_that_of_the_loops(weights: np.ndarray, kinds: np.ndarray) -> None:
-    kinds[0, :2] = [1, -1]  # somebody has both
+def test_noise_auc_equals_that_of_the_loops(weights: np.ndarray, kinds: np.ndarray) -> None:
+    kinds[0, :2] = [1, -1]  # at least one user has both kinds
     assert noise_auc(weights, kinds) == pytest.approx(loops.noise_auc(weights.tolist(), kinds.tolist()))
 
 
 def test_noise_auc_by_hand() -> None:
-    # the first user's real news outweighs one noise and ties with another; what is left out may weigh anything;
-    # the second user's noise wins; the third has no noise
+    # the first user's real story beats one noise story and ties with another, and the weight of the left-out story
+    # does not matter; the second user's noise wins; the third user has no noise
     weights = np.array([[0.3, 0.3, 0.2, math.nan], [0.1, 0.9, 0.0, 0.0], [0.5, 0.5, 0.0, 0.0]])
     kinds = np.array([[1, -1, -1, 0], [1, -1, 0, 0], [1, 1, 0, 0]])
     np.testing.assert_array_equal(noise_auc_by_user(weights, kinds), [0.75, 0.0, math.nan])
@@ -40,35 +40,36 @@ def test_noise_auc_refuses_kinds_of_another_shape() -> None:
         noise_auc(np.zeros((2, 3)), np.zeros((3, 2)))
 
 
-def test_a_click_is_real_where_the_user_is_interested_and_a_skip_where_they_dislike() -> None:
-    opinion = np.array([1, 0, -1, np.iinfo(np.int32).min])  # the last: not known
+def test_clicks_are_real_with_interest_and_skips_with_dislike() -> None:
+    opinion = np.array([1, 0, -1, np.iinfo(np.int32).min])  # the last is unknown
     assert kinds_of_clicked(opinion).tolist() == [1, 0, -1, 0]
     assert kinds_of_skipped(opinion).tolist() == [-1, 0, 1, 0]
 
 
 @settings(max_examples=60)
 @given(titles, clicked, skipped, st.sampled_from([1, 1 << 21]))
-def test_the_rule_is_that_of_the_loops(words: np.ndarray, clicks: np.ndarray, skips: np.ndarray, at_once: int) -> None:
+def test_the_rule_equals_the_loops(words: np.ndarray, clicks: np.ndarray, skips: np.ndarray, at_once: int) -> None:
     words[0] = 0
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(code, "_NUMBERS_AT_ONCE", at_once)
-        found = tfidf_rule(words, clicks, skips)
+        trust = tfidf_rule(words, clicks, skips)
     for user in range(len(clicks)):
-        own, opposite = clicks[user].tolist(), skips[user].tolist()
-        np.testing.assert_allclose(found.clicked[user], loops.tfidf_rule(words.tolist(), own, opposite), atol=1e-12)
-        np.testing.assert_allclose(found.skipped[user], loops.tfidf_rule(words.tolist(), opposite, own), atol=1e-12)
+        clicked, skipped = clicks[user].tolist(), skips[user].tolist()
+        titles = words.tolist()
+        np.testing.assert_allclose(trust.clicked[user], loops.tfidf_rule(titles, clicked, skipped), atol=1e-12)
+        np.testing.assert_allclose(trust.skipped[user], loops.tfidf_rule(titles, skipped, clicked), atol=1e-12)
 
 
 def test_the_rule_by_hand() -> None:
-    # news 1 and 2 are alike, news 3 shares no word with them; one user clicked all three and skipped a twin of news 3
+    # stories 1 and 2 have equal words, story 3 shares none with them; a user clicked all three and skipped a copy of 3
     words = np.array([[0, 0], [2, 3], [3, 2], [4, 5], [5, 4]])
-    found = tfidf_rule(words, np.array([[1, 2, 3, 0]]), np.array([[4, 0]]))
-    np.testing.assert_allclose(found.clicked, [[0.5, 0.5, 0 - 1, 0]], atol=1e-12)
-    np.testing.assert_allclose(found.skipped, [[0 - 1 / 3, 0]], atol=1e-12)
+    trust = tfidf_rule(words, np.array([[1, 2, 3, 0]]), np.array([[4, 0]]))
+    np.testing.assert_allclose(trust.clicked, [[0.5, 0.5, 0 - 1, 0]], atol=1e-12)
+    np.testing.assert_allclose(trust.skipped, [[0 - 1 / 3, 0]], atol=1e-12)
 
 
-def test_a_single_news_without_opposite_gets_exactly_0() -> None:
+def test_a_single_story_without_opposite_gets_exactly_0() -> None:
     words = np.array([[0, 0, 0], [2, 3, 4]])
-    found = tfidf_rule(words, np.array([[1, 0]]), np.array([[0, 0]]))
-    assert found.clicked.tolist() == [[0, 0]]
-    assert found.skipped.tolist() == [[0, 0]]
+    trust = tfidf_rule(words, np.array([[1, 0]]), np.array([[0, 0]]))
+    assert trust.clicked.tolist() == [[0, 0]]
+    assert trust.skipped.tolist() == [[0, 0]]

@@ -152,7 +152,7 @@ def test_a_stopped_run_is_resumed(
         small(tmp_path / "out", models=["nrms"], progress=notes)
     assert trained == ["nrms-0", "nrms-1"]
     assert notes.messages[-1] == "stopped; the same command resumes it"
-    assert notes.messages[-2].startswith("nrms-1: stopped in pass 2 at step ")
+    assert notes.messages[-2].startswith("nrms-1: stopped in epoch 2 at step ")
     assert (tmp_path / "out" / "runs" / "nrms-1" / CHECKPOINT).exists()
     steps.clear()
     stop_at, trained[:] = 0, []
@@ -161,7 +161,7 @@ def test_a_stopped_run_is_resumed(
     assert trained == ["nrms-1"]
     assert len(steps) == 2 * steps_per_run - int(1.75 * steps_per_run)
     assert notes.messages[0] == "1 of 2 runs are finished already"
-    assert any(text.startswith("nrms-1: taken up in pass 2") for text in notes.messages)
+    assert any(text.startswith("nrms-1: resumed in epoch 2") for text in notes.messages)
     for name in ("nrms-0", "nrms-1"):
         stored, expected = (arrays(out / "runs" / name) for out in (tmp_path / "out", compared.out))
         assert all(np.array_equal(stored[metric], expected[metric], equal_nan=True) for metric in METRICS)

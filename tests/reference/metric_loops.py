@@ -1,6 +1,6 @@
-"""Metrics, noise AUC and the TF-IDF rule from their definitions, as loops over plain numbers.
+"""Metrics, noise AUC and the TF-IDF rule computed from their definitions, as loops over plain numbers.
 
-Ties are not treated by a formula here: every order that the scores allow is tried, and the results are averaged.
+There is no formula for ties: the metrics are averaged over every order that the scores allow.
 """
 
 import math
@@ -11,31 +11,31 @@ from itertools import groupby, permutations, product
 from statistics import fmean
 
 Order = list[bool]
-"""The labels of an impression's candidates, best rank first."""
+"""Labels of the candidates of an impression, best rank first."""
 
 
 def orders(scores: Sequence[float], clicked: Sequence[bool]) -> Iterator[Order]:
-    """Every order from the highest score to the lowest; tied candidates in all their orders."""
+    """Yield every order from the highest to the lowest score, with tied candidates in all their permutations."""
     best_first = sorted(zip(scores, clicked, strict=True), key=lambda pair: -pair[0])
     ties = [[label for _, label in tie] for _, tie in groupby(best_first, key=lambda pair: pair[0])]
-    for arranged in product(*(permutations(tie) for tie in ties)):
-        yield [label for tie in arranged for label in tie]
+    for permuted in product(*(permutations(tie) for tie in ties)):
+        yield [label for tie in permuted for label in tie]
 
 
 def auc(order: Order) -> Fraction:
-    """The share of pairs of a clicked and a skipped candidate in which the clicked one stands first."""
+    """Return the share of (clicked, skipped) pairs in which the clicked candidate ranks higher."""
     pairs = [(i, j) for i, first in enumerate(order) for j, second in enumerate(order) if first and not second]
     return Fraction(sum(i < j for i, j in pairs), len(pairs))
 
 
 def mrr(order: Order) -> Fraction:
-    """The mean over clicks of 1/rank."""
-    earned = [Fraction(1, rank) for rank, label in enumerate(order, start=1) if label]
-    return sum(earned, Fraction(0)) / len(earned)
+    """Return the mean over clicks of 1/rank."""
+    gains = [Fraction(1, rank) for rank, label in enumerate(order, start=1) if label]
+    return sum(gains, Fraction(0)) / len(gains)
 
 
 def ndcg(order: Order, k: int) -> float:
-    """The discounted clicks within the first k ranks, over the most that as many clicks can earn there."""
+    """Return the discounted gain of the first k ranks divided by the largest possible with as many clicks."""
     best = sorted(order, reverse=True)
     return _dcg(order, k) / _dcg(best, k)
 
@@ -45,34 +45,34 @@ def _dcg(order: Order, k: int) -> float:
 
 
 def expected(scores: Sequence[float], clicked: Sequence[bool]) -> dict[str, float] | None:
-    """The mean of each metric over all orders that the scores allow; None without a click or without a skip."""
+    """Return the mean of each metric over all orders that the scores allow; None without a click or a skip."""
     if len(set(clicked)) < 2:
         return None
-    tried = list(orders(scores, clicked))
+    all_orders = list(orders(scores, clicked))
     return {
-        "auc": float(sum(map(auc, tried)) / len(tried)),
-        "mrr": float(sum(map(mrr, tried)) / len(tried)),
-        "ndcg@5": fmean(ndcg(order, 5) for order in tried),
-        "ndcg@10": fmean(ndcg(order, 10) for order in tried),
+        "auc": float(sum(map(auc, all_orders)) / len(all_orders)),
+        "mrr": float(sum(map(mrr, all_orders)) / len(all_orders)),
+        "ndcg@5": fmean(ndcg(order, 5) for order in all_orders),
+        "ndcg@10": fmean(ndcg(order, 10) for order in all_orders),
     }
 
 
 def noise_auc(weights: Sequence[Sequence[float]], kinds: Sequence[Sequence[int]]) -> float:
-    """The mean over users, who have both kinds, of how often real feedback outweighs noise."""
+    """Return the mean, over users who have both kinds, of how often real feedback has more weight than noise."""
     by_user = []
-    for mine, kind in zip(weights, kinds, strict=True):
-        real = [weight for weight, each in zip(mine, kind, strict=True) if each == 1]
-        noise = [weight for weight, each in zip(mine, kind, strict=True) if each == -1]
-        won = [1.0 if one > other else 0.5 if one == other else 0.0 for one in real for other in noise]
-        if won:
-            by_user.append(fmean(won))
+    for user_weights, user_kinds in zip(weights, kinds, strict=True):
+        real = [weight for weight, kind in zip(user_weights, user_kinds, strict=True) if kind == 1]
+        noise = [weight for weight, kind in zip(user_weights, user_kinds, strict=True) if kind == -1]
+        wins = [1.0 if first > second else 0.5 if first == second else 0.0 for first in real for second in noise]
+        if wins:
+            by_user.append(fmean(wins))
     return fmean(by_user)
 
 
 def tfidf_vectors(titles: Sequence[Sequence[int]]) -> list[dict[int, float]]:
-    """Each title's words with count times ln((1 + titles) / (1 + titles with the word)) + 1, scaled to length 1.
+    """Return each title's TF-IDF vector: count times (ln((1 + titles) / (1 + titles with the word)) + 1), length 1.
 
-    Words 0 and 1 are padding and the unknown word; titles without another word do not count.
+    Words 0 and 1 are padding and the unknown word; titles without any other word are not counted.
     """
     counts = [Counter(word for word in title if word > 1) for title in titles]
     number = sum(bool(count) for count in counts)
@@ -87,19 +87,22 @@ def tfidf_vectors(titles: Sequence[Sequence[int]]) -> list[dict[int, float]]:
     return vectors
 
 
-def tfidf_rule(titles: Sequence[Sequence[int]], own: Sequence[int], opposite: Sequence[int]) -> list[float]:
-    """For each news of `own`: mean cosine to the others of `own` minus mean cosine to `opposite`; padding gets 0."""
+def tfidf_rule(titles: Sequence[Sequence[int]], same: Sequence[int], opposite: Sequence[int]) -> list[float]:
+    """Return for each story of `same`: mean cosine to the others of `same` minus mean cosine to `opposite`.
+
+    Padding gets 0.
+    """
     vectors = tfidf_vectors(titles)
 
-    def mean_similarity(news: int, others: list[int]) -> float:
+    def mean_similarity(story: int, others: list[int]) -> float:
         products = [
-            sum(value * vectors[other].get(word, 0.0) for word, value in vectors[news].items()) for other in others
+            sum(value * vectors[other].get(word, 0.0) for word, value in vectors[story].items()) for other in others
         ]
         return fmean(products) if products else 0.0
 
     trust = []
-    for place, news in enumerate(own):
-        others = [other for at, other in enumerate(own) if other and at != place]
+    for place, story in enumerate(same):
+        others = [other for at, other in enumerate(same) if other and at != place]
         opposed = [other for other in opposite if other]
-        trust.append(mean_similarity(news, others) - mean_similarity(news, opposed) if news else 0.0)
+        trust.append(mean_similarity(story, others) - mean_similarity(story, opposed) if story else 0.0)
     return trust

@@ -1,4 +1,4 @@
-"""A newsroom whose readers are told apart by what they skip, prepared once."""
+"""A newsroom in which only the skips distinguish readers, prepared once."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +18,7 @@ TOPICS = {
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
-    """As in the processes that these tests start, so that sums come in the same order."""
+    """Use one thread, like the processes that these tests start, so that sums are added in the same order."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -27,10 +27,10 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def newsroom(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A dataset folder of 80 readers: the even ones never want topic A, the odd ones never topic B.
+    """A dataset folder of 80 readers: even readers never want topic A, odd readers never want topic B.
 
-    For five days they are shown the topic they do not want, which they skip, and the weather, which they click. On the
-    sixth they choose between A and B, and on the seventh again, between stories that are all new.
+    For five days each page shows the unwanted topic, which is skipped, and the weather, which is clicked. On the sixth
+    day pages show A and B. On the seventh day they do so again, with stories that are all new.
     """
     from drpn.recipes.prepare import prepare
 
@@ -65,6 +65,6 @@ def newsroom(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def data(newsroom: Path, tmp_path: Path) -> Path:
-    """The newsroom as `data` in the folder of the test."""
+    """The newsroom as `data` in the test's folder."""
     (tmp_path / "data").symlink_to(newsroom)
     return tmp_path / "data"

@@ -1,4 +1,4 @@
-"""Memory that runs out, and a GPU that is not there."""
+"""Out of memory, and a missing GPU."""
 
 from pathlib import Path
 
@@ -13,47 +13,47 @@ from small_training import COMMAND, CPU, refused
 
 
 def test_out_of_memory_on_a_gpu_names_the_setting_to_lower(data: Path, drpn, monkeypatch) -> None:
-    def full(*_: object) -> float:
+    def out_of_memory(*_: object) -> float:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
 
     assert data.exists()
-    monkeypatch.setattr(Stepper, "__call__", full)
+    monkeypatch.setattr(Stepper, "__call__", out_of_memory)
     assert refused(drpn, *COMMAND) == "the GPU is out of memory; lower training.batch, which is 8"
 
 
-def test_out_of_memory_while_validating_names_the_size_of_the_model(data: Path, drpn, monkeypatch) -> None:
-    def full(*_: object, **__: object) -> float:
+def test_out_of_memory_during_validation_names_the_model_size(data: Path, drpn, monkeypatch) -> None:
+    def out_of_memory(*_: object, **__: object) -> float:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
 
     assert data.exists()
-    monkeypatch.setattr("drpn.recipes.train.score_on_device", full)
+    monkeypatch.setattr("drpn.recipes.train.score_on_device", out_of_memory)
     assert refused(drpn, *COMMAND) == "the GPU is out of memory; lower model.size, which is 16"
 
 
 def test_out_of_memory_on_a_cpu_names_the_setting_to_lower(data: Path, drpn, monkeypatch) -> None:
-    def full(*_: object) -> float:
+    def out_of_memory(*_: object) -> float:
         torch.empty(1 << 60, dtype=torch.uint8)
         raise AssertionError("this machine has an exbibyte of memory")
 
     assert data.exists()
-    monkeypatch.setattr(Stepper, "__call__", full)
+    monkeypatch.setattr(Stepper, "__call__", out_of_memory)
     assert refused(drpn, *COMMAND) == "out of memory; lower training.batch, which is 8"
 
 
-def test_other_errors_are_not_taken_for_a_lack_of_memory() -> None:
+def test_other_errors_are_not_reported_as_out_of_memory() -> None:
     with pytest.raises(MemoryShortError), explain_out_of_memory("training.batch", 8):
         raise MemoryError
     with pytest.raises(RuntimeError, match="shapes"), explain_out_of_memory("training.batch", 8):
         raise RuntimeError("shapes do not fit")
 
 
-def test_after_out_of_memory_the_same_folder_takes_a_smaller_batch(data: Path, drpn, monkeypatch) -> None:
-    def full(*_: object) -> float:
+def test_after_out_of_memory_the_same_folder_can_be_used_again(data: Path, drpn, monkeypatch) -> None:
+    def out_of_memory(*_: object) -> float:
         raise MemoryError
 
     assert data.exists()
     with monkeypatch.context() as patch:
-        patch.setattr(Stepper, "__call__", full)
+        patch.setattr(Stepper, "__call__", out_of_memory)
         refused(drpn, *COMMAND)
     done = drpn(*COMMAND, "--set", "training.batch=80", "--set", "training.epochs=1")
     assert done.returncode == 0, done.stderr
@@ -65,7 +65,7 @@ def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_gpu")
-def test_a_gpu_that_is_not_there() -> None:
+def test_a_missing_gpu_is_refused() -> None:
     with pytest.raises(SettingsError) as raised:
         choose_device(TrainingSettings(device="cuda"))
     assert str(raised.value) == "training.device is 'cuda', but there is no GPU here; choose 'cpu' or 'auto'"
@@ -73,7 +73,7 @@ def test_a_gpu_that_is_not_there() -> None:
 
 
 @pytest.mark.usefixtures("no_gpu")
-def test_a_gpu_that_is_not_there_leaves_no_run(data: Path, drpn, tmp_path: Path) -> None:
+def test_a_missing_gpu_leaves_no_run_folder(data: Path, drpn, tmp_path: Path) -> None:
     assert data.exists()
     message = refused(drpn, *COMMAND, "--set", "training.device=cuda")
     assert message.startswith("training.device is 'cuda'")
@@ -84,7 +84,7 @@ def test_a_gpu_that_is_not_there_leaves_no_run(data: Path, drpn, tmp_path: Path)
     ("data", "size", "place"),
     [("auto", 40, "cuda"), ("auto", 60, "cpu"), ("device", 60, "cuda"), ("host", 40, "cpu")],
 )
-def test_data_lie_in_the_hosts_memory_where_the_gpu_has_no_room(data: str, size: int, place: str, monkeypatch) -> None:
+def test_data_stay_in_host_memory_if_the_gpu_has_no_room(data: str, size: int, place: str, monkeypatch) -> None:
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (100, 1000))
     settings = TrainingSettings(data=data)  # type: ignore[arg-type]
     assert data_device(settings, torch.device("cuda"), size).type == place

@@ -1,4 +1,4 @@
-"""What is learnt, when learning ends, and the same seed giving the same weights."""
+"""Models learn, training stops when it should, and the same seed gives the same weights."""
 
 import math
 from pathlib import Path
@@ -13,17 +13,12 @@ from drpn.dataset.folder import Dataset
 from drpn.models.catalogue import CATALOGUE
 from drpn.progress import Silent
 from drpn.training.loop import CHECKPOINT
-from small_training import (
-    CPU,
-    toy,
-    train_small,
-    weights,
-)
+from small_training import CPU, toy, train_small, weights
 
 
-def test_one_seed_gives_identical_weights_and_another_gives_others(data: Path, tmp_path: Path) -> None:
+def test_weights_depend_on_the_seed_alone(data: Path, tmp_path: Path) -> None:
     first = train_small(data, tmp_path / "first", seed=3, epochs=1)
-    torch.rand(7)  # what was drawn in this process before does not matter
+    torch.rand(7)  # earlier random draws in the process do not matter
     again = train_small(data, tmp_path / "again", seed=3, epochs=1)
     other = train_small(data, tmp_path / "other", seed=4, epochs=1)
     assert weights(first) == weights(again)
@@ -31,7 +26,7 @@ def test_one_seed_gives_identical_weights_and_another_gives_others(data: Path, t
 
 
 def test_training_stops_when_patience_is_used_up(tmp_path: Path) -> None:
-    """The second of 0.5 0.7 0.6 0.7 is the best; the two after it are no better, and two is all the patience."""
+    """The second AUC of 0.5 0.7 0.6 0.7 is the best; the next two are not better, and the patience is two."""
     loop = toy(epochs=10, patience=2)(tmp_path)
     aucs = iter([0.5, 0.7, 0.6, 0.7, 0.9])
     states: list[dict[str, Tensor]] = []
@@ -43,12 +38,12 @@ def test_training_stops_when_patience_is_used_up(tmp_path: Path) -> None:
     trained = loop.run(validate, resume=False)
     assert (len(states), trained.best_epoch, trained.best_auc) == (4, 1, 0.7)
     assert [point["validation_auc"] for point in trained.curve] == [0.5, 0.7, 0.6, 0.7]
-    kept = loop.model.state_dict()
-    assert all(torch.equal(kept[name], value) for name, value in states[1].items())
-    assert any(not torch.equal(kept[name], value) for name, value in states[3].items())
+    weights_after = loop.model.state_dict()
+    assert all(torch.equal(weights_after[name], value) for name, value in states[1].items())
+    assert any(not torch.equal(weights_after[name], value) for name, value in states[3].items())
 
 
-def test_training_ends_with_its_passes(tmp_path: Path) -> None:
+def test_training_stops_after_the_last_epoch(tmp_path: Path) -> None:
     aucs = iter([0.5, 0.6, 0.7])
     trained = toy(epochs=3, patience=1)(tmp_path).run(lambda _: next(aucs), resume=False)
     assert trained.best_epoch == 2
@@ -57,51 +52,53 @@ def test_training_ends_with_its_passes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_the_loss_falls(name: str, tmp_path: Path) -> None:
-    """64 clicks can be learnt by heart; chance would cost log 4 = 1.39."""
-    passes = 30 if name.startswith("naml") else 18  # which begins slowly: views that are still alike
-    trained = toy(name, epochs=passes, patience=passes, rate=5e-3)(tmp_path).run(lambda _: 0.5, resume=False)
+    """64 clicks can be memorised; random scores would have a loss of log 4 = 1.39."""
+    epochs = 30 if name.startswith("naml") else 18  # NAML starts slowly, while its views are still alike
+    trained = toy(name, epochs=epochs, patience=epochs, rate=5e-3)(tmp_path).run(lambda _: 0.5, resume=False)
     losses = [point["loss"] for point in trained.curve]
     assert losses[0] < 1.6
     assert losses[-1] < 0.7 * losses[0], losses
 
 
-def right_order(data: Path, run: Path) -> float:
-    """Share of the last day's pages, all of new stories, on which the wanted topic has the higher score."""
+def share_ranked_right(data: Path, run: Path) -> float:
+    """Return the share of the last day's pages, all with new stories, that score the wanted topic higher."""
     from drpn.evaluation.scoring import score_impressions
     from drpn.recipes.runs import Run
 
     dataset = Dataset.open(data)
-    shown = dataset.impressions("test")
+    impressions = dataset.impressions("test")
     model = Run.open(run).bundle().model
-    unwanted, wanted = score_impressions(model, Tables.from_dataset(dataset, CPU), shown, Silent()).reshape(-1, 2).T
-    assert shown.clicked.reshape(-1, 2).tolist() == [[False, True]] * len(shown)
-    assert all(not Tables.from_dataset(dataset, CPU).news.seen[row] for row in shown.candidates.tolist())
+    unwanted, wanted = (
+        score_impressions(model, Tables.from_dataset(dataset, CPU), impressions, Silent()).reshape(-1, 2).T
+    )
+    assert impressions.clicked.reshape(-1, 2).tolist() == [[False, True]] * len(impressions)
+    assert all(not Tables.from_dataset(dataset, CPU).news.seen[row] for row in impressions.candidates.tolist())
     return float((wanted > unwanted).mean())
 
 
 def test_a_model_that_reads_skips_ranks_the_skipped_topic_last(data: Path, tmp_path: Path) -> None:
-    """What readers clicked tells nothing here; a model that reads clicks alone can only guess."""
+    """Clicks carry no information in this newsroom, so the model must use the skips."""
     run = train_small(data, tmp_path / "drpn", "drpn", epochs=8, patience=8, rate=5e-3)
-    assert right_order(data, run) > 0.9
+    assert share_ranked_right(data, run) > 0.9
 
 
-def test_a_model_that_reads_clicks_alone_can_only_guess_there(data: Path, tmp_path: Path) -> None:
+def test_a_model_that_reads_only_clicks_ranks_no_better_than_chance(data: Path, tmp_path: Path) -> None:
     run = train_small(data, tmp_path / "drpn-n", "drpn-n", epochs=8, patience=8, rate=5e-3)
-    assert 0.25 < right_order(data, run) < 0.75
+    assert 0.25 < share_ranked_right(data, run) < 0.75
 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")  # of the compiler
-def test_bf16_on_a_gpu_trains_as_fp32_does(tmp_path: Path) -> None:
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")  # from the compiler
+def test_bf16_on_a_gpu_trains_like_fp32(tmp_path: Path) -> None:
     losses = {}
     for precision in ("fp32", "bf16"):
         (tmp_path / precision).mkdir()
         loop = toy(device=torch.device("cuda"), precision=precision)(tmp_path / precision)
         losses[precision] = loop.run(lambda _: 0.5, resume=False).curve[0]["loss"]
-        kept = load_file(tmp_path / precision / CHECKPOINT)
-        assert all(value.isfinite().all() for name, value in kept.items() if name.startswith("model/"))
-        assert all(value.dtype == torch.float32 for name, value in kept.items() if name.startswith("model/"))
+        saved = load_file(tmp_path / precision / CHECKPOINT)
+        assert all(value.isfinite().all() for name, value in saved.items() if name.startswith("model/"))
+        assert all(value.dtype == torch.float32 for name, value in saved.items() if name.startswith("model/"))
     assert math.isfinite(losses["bf16"])
     assert losses["bf16"] == pytest.approx(losses["fp32"], abs=0.05)
     assert losses["bf16"] != losses["fp32"]

@@ -1,4 +1,4 @@
-"""The losses against loops, where exponents would overflow, and which samples a truncated loss drops."""
+"""Losses compared with loops, extreme scores, and the samples that a truncated loss drops."""
 
 import math
 import signal
@@ -27,8 +27,8 @@ def losses_by_loop(scores: list[list[float]], mask: list[list[bool]]) -> list[fl
     return losses
 
 
-def some_scores() -> tuple[Tensor, Tensor]:
-    """Of 40 samples; some have fewer negatives than slots."""
+def random_scores() -> tuple[Tensor, Tensor]:
+    """Scores and mask of 40 samples, some with fewer negatives than slots."""
     random = torch.Generator().manual_seed(2)
     scores = 3 * torch.randn(40, 5, generator=random)
     mask = torch.rand(40, 5, generator=random) < 0.6
@@ -39,20 +39,20 @@ def some_scores() -> tuple[Tensor, Tensor]:
 
 
 def test_loss_against_a_loop() -> None:
-    scores, mask = some_scores()
+    scores, mask = random_scores()
     losses = losses_by_loop(scores.tolist(), mask.tolist())
     assert float(click_loss(scores, mask)) == pytest.approx(sum(losses) / 40, rel=1e-5)
 
 
-def test_equal_scores_cost_the_log_of_their_number() -> None:
+def test_equal_scores_have_the_loss_log_of_their_count() -> None:
     """One click among five equal scores has the probability 1/5."""
     assert float(click_loss(torch.zeros(3, 5), torch.ones(3, 5, dtype=torch.bool))) == pytest.approx(math.log(5))
 
 
-def test_a_masked_slot_changes_neither_loss_nor_slope() -> None:
+def test_a_masked_slot_changes_neither_loss_nor_gradient() -> None:
     mask = torch.tensor([[True, True, False]])
     scores = [torch.tensor([[0.3, -0.2, filler]], requires_grad=True) for filler in (0.0, 1e4)]
-    losses = [click_loss(one, mask) for one in scores]
+    losses = [click_loss(values, mask) for values in scores]
     for loss in losses:
         loss.backward()
     assert losses[0] == losses[1]
@@ -74,33 +74,33 @@ def test_extreme_scores_stay_finite(extreme: float, dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dropped", [0, 1, 13, 39])
-def test_the_samples_of_the_largest_loss_are_dropped(dropped: int) -> None:
-    """The others cost their mean; what was dropped has no slope, and what was kept has that of the mean."""
-    scores, mask = some_scores()
+def test_samples_with_the_largest_loss_are_dropped(dropped: int) -> None:
+    """The loss is the mean over the kept samples; dropped samples get no gradient, kept ones that of the mean."""
+    scores, mask = random_scores()
     scores.requires_grad_()
     loss = truncated_loss(scores, mask, torch.tensor(dropped))
     loss.backward()
-    each = losses_by_loop(scores.tolist(), mask.tolist())
-    kept = sorted(range(40), key=lambda sample: each[sample])[: 40 - dropped]
-    assert loss.item() == pytest.approx(sum(each[sample] for sample in kept) / len(kept), rel=1e-5, abs=1e-6)
-    alone = scores.detach()[sorted(kept)].requires_grad_()
-    click_loss(alone, mask[sorted(kept)]).backward()
+    losses = losses_by_loop(scores.tolist(), mask.tolist())
+    kept = sorted(range(40), key=lambda sample: losses[sample])[: 40 - dropped]
+    assert loss.item() == pytest.approx(sum(losses[sample] for sample in kept) / len(kept), rel=1e-5, abs=1e-6)
+    kept_scores = scores.detach()[sorted(kept)].requires_grad_()
+    click_loss(kept_scores, mask[sorted(kept)]).backward()
     expected = torch.zeros(40, 5)
-    assert alone.grad is not None
-    expected[sorted(kept)] = alone.grad
+    assert kept_scores.grad is not None
+    expected[sorted(kept)] = kept_scores.grad
     torch.testing.assert_close(scores.grad, expected)
     assert scores.grad is not None
     assert scores.grad.any(1).nonzero().flatten().tolist() == sorted(kept)
 
 
-def test_of_equal_losses_the_first_are_dropped() -> None:
+def test_ties_drop_the_first_samples() -> None:
     scores = torch.zeros(6, 3, requires_grad=True)
     truncated_loss(scores, torch.ones(6, 3, dtype=torch.bool), torch.tensor(2)).backward()
     assert scores.grad is not None
     assert scores.grad.any(1).tolist() == [False, False, True, True, True, True]
 
 
-def test_a_loss_that_is_not_finite_shows_even_where_it_is_dropped() -> None:
+def test_a_dropped_loss_that_is_not_finite_still_shows() -> None:
     scores = torch.tensor([[0.0, 1.0], [0.0, torch.inf]])
     assert not truncated_loss(scores, torch.ones(2, 2, dtype=torch.bool), torch.tensor(1)).isfinite()
 
@@ -108,18 +108,18 @@ def test_a_loss_that_is_not_finite_shows_even_where_it_is_dropped() -> None:
 @pytest.mark.parametrize(
     ("step", "expected"), [(0, 0), (1, 0), (49, 0), (50, 1), (500, 10), (749, 14), (999, 19), (1_000, 20), (10**9, 20)]
 )
-def test_how_many_are_dropped_rises_evenly_and_stays(step: int, expected: int) -> None:
-    """A fifth of 100 samples in the end, after 1,000 steps: one more every 50 steps."""
+def test_the_dropped_count_rises_linearly_to_its_maximum(step: int, expected: int) -> None:
+    """A fifth of 100 samples after 1,000 steps: one more every 50 steps."""
     assert dropped_samples(step, 100, rate=0.2, steps=1_000) == expected
 
 
 @pytest.mark.parametrize("samples", [1, 2, 3, 127])
-def test_something_is_always_kept(samples: int) -> None:
+def test_at_least_one_sample_is_kept(samples: int) -> None:
     assert dropped_samples(10**9, samples, rate=0.999, steps=1) < samples
 
 
-def test_the_defaults_are_those_of_the_authors_code() -> None:
-    """And truncation is off."""
+def test_tce_defaults_are_those_of_its_authors_code() -> None:
+    """And truncation is off by default."""
     settings = TrainingSettings()
     assert (settings.loss, settings.tce_rate, settings.tce_steps) == ("softmax", 0.2, 30_000)
 
@@ -133,18 +133,18 @@ def test_the_defaults_are_those_of_the_authors_code() -> None:
         ({"tce_steps": 0}, r"^tce_steps is 0; it takes 1 or more$"),
     ],
 )
-def test_settings_that_make_no_truncation(setting: dict[str, Any], message: str) -> None:
+def test_invalid_truncation_settings_are_refused(setting: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         TrainingSettings(**setting)
 
 
 TCE: dict[str, Any] = {"loss": "tce", "tce_rate": 0.5, "tce_steps": 10, "epochs": 3, "patience": 3, "batch": 12}
-"""Six steps in a pass over 64 clicks, of 12 samples each but the last, of 4."""
+"""An epoch over 64 clicks has six steps: five with 12 samples, the last with 4."""
 
 
 @dataclass
-class Watched:
-    """How many samples were dropped, step by step; at one of the steps somebody presses Ctrl-C."""
+class RecordingLoss:
+    """Truncated loss that records the dropped count of each step, and raises Ctrl-C at step `stop_at`."""
 
     counts: list[int]
     stop_at: int | None = None
@@ -156,8 +156,8 @@ class Watched:
         return truncated_loss(scores, mask, dropped)
 
 
-class Heard(Silent):
-    """What a training says of itself."""
+class Notes(Silent):
+    """Collects the notes of a training."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
@@ -166,12 +166,12 @@ class Heard(Silent):
         self.notes.append(text)
 
 
-def test_the_steps_of_all_passes_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """epsilon rises by 0.05 a step to a half: of 12 samples 0.6 more each time; the sixth of a pass has 4."""
-    watched = Watched([])
-    monkeypatch.setattr("drpn.training.steps.truncated_loss", watched)
+def test_tce_counts_the_steps_of_all_epochs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """epsilon rises by 0.05 per step to 0.5, which is 0.6 more of 12 samples; the sixth step of an epoch has 4."""
+    recorded = RecordingLoss([])
+    monkeypatch.setattr("drpn.training.steps.truncated_loss", recorded)
     toy("nrms", **TCE)(tmp_path).run(lambda _: 0.5, resume=False)
-    assert watched.counts == [0, 0, 1, 1, 2, 1, 3, 4, 4, 5, 6, 2, 6, 6, 6, 6, 6, 2]
+    assert recorded.counts == [0, 0, 1, 1, 2, 1, 3, 4, 4, 5, 6, 2, 6, 6, 6, 6, 6, 2]
 
 
 @pytest.mark.parametrize(
@@ -183,53 +183,53 @@ def test_the_steps_of_all_passes_are_counted(tmp_path: Path, monkeypatch: pytest
         ({}, ["tce drops no sample in 18 steps; lower training.tce_steps, which is 30000"]),
     ],
 )
-def test_a_training_too_short_to_drop_anything_is_told(
+def test_a_training_too_short_to_drop_a_sample_is_noted(
     tmp_path: Path, settings: dict[str, Any], notes: list[str]
 ) -> None:
     loop = toy("nrms", **{"loss": "tce", "epochs": 3, "patience": 3, "batch": 12, **settings})(tmp_path)
-    loop.reporter = heard = Heard()
+    loop.progress = progress = Notes()
     loop.run(lambda _: 0.5, resume=False)
-    assert [note for note in heard.notes if "tce" in note] == notes
+    assert [note for note in progress.notes if "tce" in note] == notes
 
 
 @pytest.mark.parametrize("stop_at", [3, 6, 8])
-def test_a_run_taken_up_drops_what_it_would_have_dropped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop_at: int
-) -> None:
-    """Within the first pass, at its end, within the second: the same counts, and the very same weights."""
-    whole, expected = Watched([]), toy("nrms", **TCE)(tmp_path)
+def test_a_resumed_run_drops_the_same_samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop_at: int) -> None:
+    """Stopped within the first epoch, at its end, or within the second: same counts, same weights."""
+    whole, expected = RecordingLoss([]), toy("nrms", **TCE)(tmp_path)
     monkeypatch.setattr("drpn.training.steps.truncated_loss", whole)
     expected.run(lambda _: 0.5, resume=False)
     (tmp_path / CHECKPOINT).unlink()
-    watched = Watched([], stop_at)
-    monkeypatch.setattr("drpn.training.steps.truncated_loss", watched)
+    recorded = RecordingLoss([], stop_at)
+    monkeypatch.setattr("drpn.training.steps.truncated_loss", recorded)
     with pytest.raises(Stopped):
         toy("nrms", **TCE)(tmp_path).run(lambda _: 0.5, resume=False)
     assert reached(tmp_path / CHECKPOINT) == ((0, stop_at) if stop_at <= 6 else (1, stop_at - 6))
-    found = toy("nrms", **TCE)(tmp_path)
-    found.run(lambda _: 0.5, resume=True)
-    assert watched.counts == whole.counts
-    kept = found.model.state_dict()
-    assert all(torch.equal(kept[name], value) for name, value in expected.model.state_dict().items())
+    resumed = toy("nrms", **TCE)(tmp_path)
+    resumed.run(lambda _: 0.5, resume=True)
+    assert recorded.counts == whole.counts
+    weights_after = resumed.model.state_dict()
+    assert all(torch.equal(weights_after[name], value) for name, value in expected.model.state_dict().items())
 
 
-def test_a_stopped_run_gives_the_same_bytes(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With dropout; and other bytes than when no sample is dropped."""
+def test_a_stopped_and_resumed_run_writes_the_same_bytes(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With dropout. Without dropping samples the bytes differ."""
     settings = TCE | {"batch": 16, "epochs": 2}
     expected = train_small(data, tmp_path / "whole", "nrms-tce", **settings)
     step, steps = Stepper.__call__, []
 
-    def stopped_in_the_second_pass(choose_stepper: Stepper, *arguments: Any) -> Tensor:
+    def stopped_in_the_second_epoch(stepper: Stepper, *arguments: Any) -> Tensor:
         steps.append(0)
         if len(steps) == 20:
             signal.raise_signal(signal.SIGINT)
-        return step(choose_stepper, *arguments)
+        return step(stepper, *arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Stepper, "__call__", stopped_in_the_second_pass)
+        patch.setattr(Stepper, "__call__", stopped_in_the_second_epoch)
         with pytest.raises(Stopped):
             train_small(data, tmp_path / "run", "nrms-tce", **settings)
-    found = train_small(data, tmp_path / "run", "nrms-tce", resume=True, **settings)
-    assert weights(found) == weights(expected)
+    resumed = train_small(data, tmp_path / "run", "nrms-tce", resume=True, **settings)
+    assert weights(resumed) == weights(expected)
     plain = train_small(data, tmp_path / "plain", "nrms-tce", **settings | {"loss": "softmax"})
     assert weights(plain) != weights(expected)

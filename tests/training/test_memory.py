@@ -1,4 +1,4 @@
-"""Within the block memory that is given back is taken again, page by page as it was."""
+"""Freed memory is reused inside the block and returned to the system afterwards."""
 
 import ctypes
 import resource
@@ -13,7 +13,7 @@ from drpn.training.memory import keep_freed_memory
 
 
 def new_pages() -> int:
-    """How many pages the system maps for ten tensors of 48 MB, one after the other."""
+    """Return how many pages the system maps while ten tensors of 48 MB are made and freed in turn."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     for _ in range(10):
         torch.ones(12 << 20)
@@ -21,13 +21,13 @@ def new_pages() -> int:
 
 
 def resident() -> int:
-    """Bytes of memory that the process has."""
+    """Return the bytes of memory that the process holds."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
-@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="this C library cannot be told")
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="this C library has no mallopt")
 def test_pages_are_mapped_once() -> None:
-    """In a process of its own, whose memory nothing else has cut into pieces."""
+    """In a subprocess, whose memory is not fragmented by other tests."""
     done = subprocess.run([sys.executable, __file__], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
@@ -36,12 +36,12 @@ def pages_are_mapped_once() -> None:
     usual = new_pages()
     with keep_freed_memory():
         new_pages()
-        kept, held = new_pages(), resident()
-    assert kept < usual / 10, (kept, usual)
-    assert resident() < held - (40 << 20), (resident(), held)  # afterwards it is given back
+        reused, held = new_pages(), resident()
+    assert reused < usual / 10, (reused, usual)
+    assert resident() < held - (40 << 20), (resident(), held)  # returned to the system after the block
 
 
-def test_an_error_passes_through() -> None:
+def test_errors_in_the_block_propagate() -> None:
     with pytest.raises(ZeroDivisionError), keep_freed_memory():
         raise ZeroDivisionError
 

@@ -1,4 +1,4 @@
-"""The lazy Adam: what it moves, what it leaves alone, and where it is Adam itself."""
+"""LazyAdam: the rows it updates, the rows it leaves unchanged, and when it equals Adam."""
 
 from typing import cast
 
@@ -15,7 +15,7 @@ ROWS, SIZE, RATE = 7, 3, 0.1
 
 
 class Lookup(nn.Module):
-    """A table and a layer, enough of a model to be trained."""
+    """A minimal model: an embedding table and a linear layer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,19 +36,21 @@ def trained(name: str, used: list[list[int]], *, sparse: bool = True, decay: flo
     return model
 
 
-def by_hand(used: list[list[int]], decay: float) -> Tensor:
-    """The table after the same steps, row by row."""
+def table_by_loops(used: list[list[int]], decay: float) -> Tensor:
+    """Return the table after the same steps, computed number by number."""
     model = Lookup()
-    layer = build_optimiser(cast(ClickModel, model), TrainingSettings(rate=RATE, decay=decay, optimiser="lazy-adam"))
+    optimiser = build_optimiser(
+        cast(ClickModel, model), TrainingSettings(rate=RATE, decay=decay, optimiser="lazy-adam")
+    )
     table = model.table.weight.detach().clone()
     mean, square = torch.zeros_like(table), torch.zeros_like(table)
     for step, rows in enumerate(used, start=1):
-        layer.zero_grad()
+        optimiser.zero_grad()
         model.table.weight.data.copy_(table)
         model.layer(embedding(torch.tensor(rows), model.table.weight)).square().sum().backward()
         gradient = model.table.weight.grad.clone()
         model.table.weight.grad = None
-        layer.step()
+        optimiser.step()
         for row in set(rows):
             for column in range(SIZE):
                 g = gradient[row, column]
@@ -65,18 +67,18 @@ USED = [[1, 2, 2], [2, 5], [1], [5, 5, 6], [2]]
 
 @pytest.mark.parametrize("decay", [0.0, 0.5])
 @pytest.mark.parametrize("sparse", [True, False])
-def test_rows_move_as_the_formula_says(sparse: bool, decay: float) -> None:
+def test_row_updates_follow_the_formula(sparse: bool, decay: float) -> None:
     torch.testing.assert_close(
-        trained("lazy-adam", USED, sparse=sparse, decay=decay).table.weight, by_hand(USED, decay)
+        trained("lazy-adam", USED, sparse=sparse, decay=decay).table.weight, table_by_loops(USED, decay)
     )
 
 
 @pytest.mark.parametrize("sparse", [True, False])
-def test_a_row_without_a_gradient_stays_though_it_was_gathered(sparse: bool) -> None:
+def test_a_gathered_row_with_zero_gradient_is_unchanged(sparse: bool) -> None:
     model = Lookup()
     settings = TrainingSettings(rate=RATE, decay=0.5, optimiser="lazy-adam")
     optimiser = build_optimiser(cast(ClickModel, model), settings)
-    for weight in (1.0, 0.0):  # at the second step row 1 is gathered, and counts for nothing
+    for weight in (1.0, 0.0):  # in the second step row 1 is gathered with weight 0
         before = model.table.weight[1].detach().clone()
         optimiser.zero_grad()
         read = embedding(torch.tensor([1, 2]), model.table.weight, sparse=sparse)
@@ -85,21 +87,21 @@ def test_a_row_without_a_gradient_stays_though_it_was_gathered(sparse: bool) -> 
         assert torch.equal(model.table.weight[1], before) == (weight == 0.0)
 
 
-def test_rows_that_were_not_used_stay() -> None:
+def test_unused_rows_are_unchanged() -> None:
     before = Lookup().table.weight
     after = trained("lazy-adam", USED, decay=0.5).table.weight
     for row in range(ROWS):
         assert torch.equal(before[row], after[row]) == (row in {0, 3, 4})
 
 
-def test_where_every_row_is_used_at_every_step_it_is_adam() -> None:
+def test_lazy_adam_equals_adam_if_every_step_uses_every_row() -> None:
     used = [list(range(ROWS))] * 6
-    one, two = (trained(name, used, decay=0.5) for name in ("adam", "lazy-adam"))
-    for first, second in zip(one.parameters(), two.parameters(), strict=True):
+    adam, lazy = (trained(name, used, decay=0.5) for name in ("adam", "lazy-adam"))
+    for first, second in zip(adam.parameters(), lazy.parameters(), strict=True):
         torch.testing.assert_close(first, second)
 
 
-def test_adam_moves_rows_that_were_used_before_and_lazy_adam_does_not() -> None:
+def test_adam_updates_rows_used_earlier_and_lazy_adam_does_not() -> None:
     after_one, after_two = (trained("adam", used).table.weight[1] for used in ([[1]], [[1], [2]]))
     assert not torch.equal(after_one, after_two)
     after_one, after_two = (trained("lazy-adam", used).table.weight[1] for used in ([[1]], [[1], [2]]))

@@ -1,4 +1,4 @@
-"""Batches that a thread makes before they are asked for."""
+"""Items computed ahead of time by a thread."""
 
 import threading
 import time
@@ -9,7 +9,7 @@ import pytest
 from drpn.training.prefetch import prefetch
 
 
-def counted(made: list[int], count: int) -> Iterator[int]:
+def numbers(made: list[int], count: int) -> Iterator[int]:
     for number in range(count):
         made.append(number)
         yield number
@@ -21,35 +21,35 @@ def wait_for(made: list[int], count: int) -> None:
         time.sleep(0.005)
 
 
-def test_gives_all_in_their_order() -> None:
-    assert list(prefetch(counted([], 50), 3)) == list(range(50))
-    assert list(prefetch(counted([], 0), 3)) == []
+def test_items_keep_their_order() -> None:
+    assert list(prefetch(numbers([], 50), 3)) == list(range(50))
+    assert list(prefetch(numbers([], 0), 3)) == []
 
 
-def test_is_so_many_ahead_and_no_more() -> None:
+def test_at_most_count_items_are_made_ahead() -> None:
     made: list[int] = []
-    items = prefetch(counted(made, 50), 3)
+    items = prefetch(numbers(made, 50), 3)
     assert next(items) == 0
     wait_for(made, 5)
     time.sleep(0.05)
-    assert len(made) == 5  # one taken, three waiting, one in hand
+    assert len(made) == 5  # one taken, three in the queue, one waiting to be queued
     assert list(items) == list(range(1, 50))
 
 
-def test_an_error_reaches_whoever_takes_the_items() -> None:
-    def fails() -> Iterator[int]:
+def test_an_error_reaches_the_consumer() -> None:
+    def failing() -> Iterator[int]:
         yield 1
         raise ValueError("no further")
 
-    items = prefetch(fails(), 3)
+    items = prefetch(failing(), 3)
     assert next(items) == 1
     with pytest.raises(ValueError, match="no further"):
         next(items)
 
 
-def test_leaves_no_thread_behind_when_nobody_takes_the_rest() -> None:
+def test_closing_early_ends_the_thread() -> None:
     before = threading.active_count()
-    items = prefetch(counted([], 1000), 2)
+    items = prefetch(numbers([], 1000), 2)
     next(items)
     items.close()  # type: ignore[attr-defined]
     assert threading.active_count() == before

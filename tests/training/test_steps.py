@@ -1,4 +1,4 @@
-"""What the steps of a pass begin with, where the data stay in the host's memory."""
+"""Batches prepared in host memory equal those of the plain step."""
 
 import dataclasses
 
@@ -28,9 +28,9 @@ def same(one: NewsRows, other: NewsRows) -> bool:
     return all(torch.equal(getattr(one, name), getattr(other, name)) for name in names)
 
 
-def test_batches_from_the_hosts_memory(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of the plain step, with as many news in every batch of the usual size; put together again as they were."""
-    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: tensor)  # memory is pinned only for a GPU
+def test_batches_from_host_memory(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They equal those of the plain step; every batch of the usual size has the same number of stories."""
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: tensor)  # pinning needs a GPU
     settings = TrainingSettings(batch=4, compile=False)
     arguments = (torch.nn.Linear(1, 1), tables, None, settings)
     host, plain = HostStepper(*arguments), Stepper(*arguments)

@@ -1,4 +1,4 @@
-"""A training that is stopped or killed, and taken up to the very same weights."""
+"""A training that is stopped or killed and then resumed ends with the same weights."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ from small_training import AS_COMMAND, COMMAND, SETS, curve, reached, small, toy
 
 @pytest.fixture(scope="module")
 def uninterrupted(newsroom: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run that no one stopped, of the same settings as COMMAND."""
+    """A run with the settings of COMMAND that is never stopped."""
     torch.set_num_threads(1)
     run = train_small(newsroom, tmp_path_factory.mktemp("uninterrupted") / "run", **AS_COMMAND)
     assert small("drpn").dropout > 0
@@ -31,7 +31,7 @@ def uninterrupted(newsroom: Path, tmp_path_factory: pytest.TempPathFactory) -> P
 
 @pytest.fixture
 def start(data: Path, tmp_path: Path) -> Iterator[Callable[[], subprocess.Popen[str]]]:
-    """Start COMMAND as a process of its own; gives it back in the middle of its second pass."""
+    """Start COMMAND in a subprocess and return it in the middle of its second epoch."""
     started: list[subprocess.Popen[str]] = []
 
     def run() -> subprocess.Popen[str]:
@@ -58,7 +58,7 @@ def start(data: Path, tmp_path: Path) -> Iterator[Callable[[], subprocess.Popen[
         process.communicate()
 
 
-def test_a_killed_run_is_taken_up_to_the_very_same_weights(start, drpn, tmp_path: Path, uninterrupted: Path) -> None:
+def test_resuming_a_killed_run_gives_the_same_weights(start, drpn, tmp_path: Path, uninterrupted: Path) -> None:
     process = start()
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
@@ -66,17 +66,15 @@ def test_a_killed_run_is_taken_up_to_the_very_same_weights(start, drpn, tmp_path
     assert len(curve(tmp_path / "run")) < 4
     done = drpn(*COMMAND, "--resume")
     assert done.returncode == 0, done.stderr
-    assert "taken up in pass" in done.stderr
+    assert "resumed in epoch" in done.stderr
     assert weights(tmp_path / "run") == weights(uninterrupted)
-    found, expected = curve(tmp_path / "run"), curve(uninterrupted)
-    seconds = [point["seconds"] for point in found]
-    assert [point | {"seconds": 0} for point in found] == [point | {"seconds": 0} for point in expected]
+    resumed, expected = curve(tmp_path / "run"), curve(uninterrupted)
+    seconds = [point["seconds"] for point in resumed]
+    assert [point | {"seconds": 0} for point in resumed] == [point | {"seconds": 0} for point in expected]
     assert seconds == sorted(seconds)
 
 
-def test_ctrl_c_stops_with_a_checkpoint_and_the_run_goes_on_from_it(
-    start, drpn, tmp_path: Path, uninterrupted: Path
-) -> None:
+def test_ctrl_c_writes_a_checkpoint_that_can_be_resumed(start, drpn, tmp_path: Path, uninterrupted: Path) -> None:
     process = start()
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=60)
@@ -86,7 +84,7 @@ def test_ctrl_c_stops_with_a_checkpoint_and_the_run_goes_on_from_it(
     assert sorted(path.name for path in run.iterdir()) == [CHECKPOINT, CURVE, "run.json"]
     epoch, _ = reached(run / CHECKPOINT)
     assert len(curve(run)) == epoch
-    # as if it had been killed between the curve's line and the checkpoint of a pass
+    # as after a kill between the write of the curve and that of the checkpoint
     with (run / CURVE).open("a") as stream:
         stream.write('{"epoch": 99, "loss": 0, "validation_auc": 0, "seconds": 0}\n')
     assert drpn(*COMMAND, "--resume").returncode == 0
@@ -94,7 +92,7 @@ def test_ctrl_c_stops_with_a_checkpoint_and_the_run_goes_on_from_it(
     assert [point["epoch"] for point in curve(run)] == [1, 2, 3, 4]
 
 
-def test_ctrl_c_says_that_the_run_has_stopped(data: Path, drpn, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_prints_that_the_run_stopped(data: Path, drpn, monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(*_: object) -> float:
         raise KeyboardInterrupt
 
@@ -105,13 +103,13 @@ def test_ctrl_c_says_that_the_run_has_stopped(data: Path, drpn, monkeypatch: pyt
     assert done.stderr.splitlines()[-1].startswith("drpn: stopped")
 
 
-def test_a_finished_run_is_left_as_it_is(data: Path, drpn, tmp_path: Path) -> None:
-    sets = [word for one in [*SETS, "training.epochs=1"] for word in ("--set", one)]
+def test_resuming_a_finished_run_changes_nothing(data: Path, drpn, tmp_path: Path) -> None:
+    sets = [word for setting in [*SETS, "training.epochs=1"] for word in ("--set", setting)]
     assert drpn("train", data, "--out", "run", *sets).returncode == 0
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*")}
     done = drpn("train", data, "--out", "run", *sets, "--resume")
     assert done.returncode == 0, done.stderr
-    assert "run is trained to its end already" in done.stderr
+    assert "run is already fully trained" in done.stderr
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*")} == before
 
 
@@ -120,37 +118,37 @@ def test_a_finished_run_is_left_as_it_is(data: Path, drpn, tmp_path: Path) -> No
 def test_ctrl_c_waits_for_the_end_of_the_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: bool, optimiser: str
 ) -> None:
-    """Ctrl-C within the third step: its weights are in the checkpoint, and going on gives what would have come."""
-    batch = 24 if last else 8  # three steps in a pass, or eight
+    """After Ctrl-C within the third step the checkpoint includes that step, and resuming gives the same weights."""
+    batch = 24 if last else 8  # three steps per epoch, or eight
     expected = toy(epochs=2, batch=batch, optimiser=optimiser)(tmp_path)
     expected.run(lambda _: 0.5, resume=False)
     (tmp_path / CHECKPOINT).unlink()
-    before = signal.getsignal(signal.SIGINT)
+    previous = signal.getsignal(signal.SIGINT)
     step, steps = Stepper.__call__, []
 
-    def third_is_interrupted(choose_stepper: Stepper, *arguments: Any) -> Tensor:
+    def third_is_interrupted(stepper: Stepper, *arguments: Any) -> Tensor:
         steps.append(0)
         if len(steps) == 3:
             signal.raise_signal(signal.SIGINT)
-        return step(choose_stepper, *arguments)
+        return step(stepper, *arguments)
 
     with monkeypatch.context() as patch:
         patch.setattr(Stepper, "__call__", third_is_interrupted)
-        with pytest.raises(Stopped, match=f"^stopped in pass 1 at step 3 of {3 if last else 8}$"):
+        with pytest.raises(Stopped, match=f"^stopped in epoch 1 at step 3 of {3 if last else 8}$"):
             toy(epochs=2, batch=batch, optimiser=optimiser)(tmp_path).run(lambda _: 0.5, resume=False)
     assert reached(tmp_path / CHECKPOINT) == (0, 3)
-    assert signal.getsignal(signal.SIGINT) is before
-    found = toy(epochs=2, batch=batch, optimiser=optimiser)(tmp_path)
-    found.run(lambda _: 0.5, resume=True)
-    kept = found.model.state_dict()
-    assert all(torch.equal(kept[name], value) for name, value in expected.model.state_dict().items())
+    assert signal.getsignal(signal.SIGINT) is previous
+    resumed = toy(epochs=2, batch=batch, optimiser=optimiser)(tmp_path)
+    resumed.run(lambda _: 0.5, resume=True)
+    weights_after = resumed.model.state_dict()
+    assert all(torch.equal(weights_after[name], value) for name, value in expected.model.state_dict().items())
 
 
-def test_a_second_ctrl_c_does_not_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_ctrl_c_interrupts_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted_twice(*_: Any) -> float:
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
-        raise AssertionError("the step went on")
+        raise AssertionError("the step continued")
 
     monkeypatch.setattr(Stepper, "__call__", interrupted_twice)
     with pytest.raises(KeyboardInterrupt) as raised:

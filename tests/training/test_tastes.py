@@ -1,8 +1,8 @@
-"""Every model learns what it can see: readers have tastes, and popularity says nothing.
+"""Every model learns readers' tastes in a newsroom where popularity carries no information.
 
-Each reader likes one of six topics, and dislikes another: clicks are of the one, skips of the other, but for accidents.
-A page shows a story of the first, which is clicked, and four of the second. Test pages are of new readers and of new
-stories, so that nothing can be known by heart.
+Each reader likes one of six topics and dislikes another: apart from accidents, clicks are on the first and skips on the
+second. A page shows one story of the liked topic, which is clicked, and four of the disliked one. Test pages have new
+readers and new stories, so that nothing can be memorised.
 """
 
 import itertools
@@ -25,11 +25,11 @@ from small_training import small
 
 TOPICS, STORIES, READERS, PAGES, SHOWN = 6, 240, 400, 4, 5
 OLD = torch.arange(STORIES) < STORIES * 3 // 4
-"""Those of training; the others are of the test pages."""
+"""Stories of training; the others are on test pages."""
 
 
 class Newsroom:
-    """Who likes what, and which stories are about it; row 0 of both is padding."""
+    """Readers with their liked and disliked topics, and stories with theirs; row 0 of both is padding."""
 
     def __init__(self) -> None:
         self.random = torch.Generator().manual_seed(5)
@@ -42,21 +42,23 @@ class Newsroom:
         return torch.randint(1, high + 1, shape, generator=self.random)
 
     def story(self, topics: Tensor, *, old: bool) -> Tensor:
-        """A story of each topic."""
+        """Draw a story for each of the topics."""
         fits = (self.topic == topics.clamp(min=1)[:, None]) & (old == OLD)
         return torch.multinomial(fits.float(), 1, generator=self.random).squeeze(1)
 
     def news(self) -> NewsRows:
-        """Eight words of its own topic's ten, and two of anything; neighbours of the same topic."""
-        own = self.topic[:, None] * 10 + self.draw(10, STORIES, 8) - 10
-        words = torch.cat([own, self.draw(TOPICS * 10, STORIES, 2)], dim=1)
-        around = torch.stack([self.story(self.topic, old=True) for _ in range(3)], dim=1)
-        around[~OLD] = 0
-        words[0] = around[0] = 0
-        return NewsRows(torch.arange(STORIES), words, around, self.topic, self.topic, OLD, neighbour_positions=around)
+        """Titles of eight words from the ten of their topic and two random words; neighbours have the same topic."""
+        topic_words = self.topic[:, None] * 10 + self.draw(10, STORIES, 8) - 10
+        words = torch.cat([topic_words, self.draw(TOPICS * 10, STORIES, 2)], dim=1)
+        neighbours = torch.stack([self.story(self.topic, old=True) for _ in range(3)], dim=1)
+        neighbours[~OLD] = 0
+        words[0] = neighbours[0] = 0
+        return NewsRows(
+            torch.arange(STORIES), words, neighbours, self.topic, self.topic, OLD, neighbour_positions=neighbours
+        )
 
     def tables(self) -> Tables:
-        """Profiles of six clicked and nine skipped stories, one in six of them by accident."""
+        """Profiles of six clicked and nine skipped stories; one in six is an accident."""
         sides = []
         for width, topics in ((6, self.liked), (9, self.disliked)):
             real = torch.stack([self.story(topics, old=True) for _ in range(width)], dim=1)
@@ -64,28 +66,28 @@ class Newsroom:
             by_accident = torch.rand(real.shape, generator=self.random) < 1 / 6
             sides.append(torch.where(by_accident, accidents, real))
             sides[-1][0] = 0
-        alike = torch.stack([self._like(self.liked) for _ in range(3)], dim=1)
+        similar = torch.stack([self._readers_who_like(self.liked) for _ in range(3)], dim=1)
         known = torch.arange(READERS) < READERS * 3 // 4
-        return Tables(self.news(), *sides, known, torch.where(known[alike], alike, 0))
+        return Tables(self.news(), *sides, known, torch.where(known[similar], similar, 0))
 
-    def _like(self, liked: Tensor) -> Tensor:
+    def _readers_who_like(self, liked: Tensor) -> Tensor:
         fits = self.liked == liked[:, None]
         return torch.multinomial(fits.float(), 1, generator=self.random).squeeze(1)
 
     def pages(self, readers: Tensor, *, old: bool) -> Tensor:
-        """What each is shown, the story they like first."""
+        """Draw a page for each reader, with the liked story first."""
         others = [self.story(self.disliked[readers], old=old) for _ in range(SHOWN - 1)]
         return torch.stack([self.story(self.liked[readers], old=old), *others], dim=1)
 
 
 def auc(scores: Tensor) -> float:
-    """Mean over pages whose first candidate was clicked."""
+    """Return the mean AUC of pages whose first candidate was clicked."""
     first, others = scores[:, :1], scores[:, 1:]
     return float(((first > others).double() + 0.5 * (first == others)).mean())
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
-def test_learns_tastes(name: str, tmp_path: Path) -> None:
+def test_every_model_learns_tastes(name: str, tmp_path: Path) -> None:
     room = Newsroom()
     tables = room.tables()
     known = torch.arange(1, READERS * 3 // 4).repeat(PAGES)
@@ -106,5 +108,5 @@ def test_learns_tastes(name: str, tmp_path: Path) -> None:
     assert not batch.profiles.users.any()
     model.eval()
     with torch.no_grad():
-        found = auc(model.score(model.encode_news(tables.news), batch.of_all_stories()))
-    assert found > 0.85, found  # popularity has 0.5: no story of the test pages was ever shown
+        test_auc = auc(model.score(model.encode_news(tables.news), batch.of_all_stories()))
+    assert test_auc > 0.85, test_auc  # popularity has 0.5, because no story of the test pages was shown before

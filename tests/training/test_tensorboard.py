@@ -1,4 +1,4 @@
-"""The curve for TensorBoard, which need not be installed."""
+"""The learning curve in TensorBoard, which is an optional dependency."""
 
 import sys
 from pathlib import Path
@@ -14,16 +14,16 @@ MODULE = "torch.utils.tensorboard"
 
 
 class Writer:
-    """Keeps what a SummaryWriter would write."""
+    """Stands in for SummaryWriter and keeps the values in memory."""
 
-    made: list["Writer"]
+    created: list["Writer"]
 
     def __init__(self, folder: Path, purge_step: int) -> None:
         folder.mkdir(exist_ok=True)
         self.folder, self.purge_step = folder, purge_step
         self.scalars: dict[str, list[tuple[int, float]]] = {}
         self.flushed = self.closed = False
-        Writer.made.append(self)
+        Writer.created.append(self)
 
     def add_scalar(self, name: str, value: float, step: int) -> None:
         self.scalars.setdefault(name, []).append((step, value))
@@ -38,29 +38,29 @@ class Writer:
 
 @pytest.fixture
 def writers(monkeypatch: pytest.MonkeyPatch) -> list[Writer]:
-    """As if TensorBoard were installed; gives the writers as they are made."""
-    Writer.made = []
+    """Replace TensorBoard by `Writer`; return the list to which each new writer is added."""
+    Writer.created = []
     monkeypatch.setitem(sys.modules, MODULE, SimpleNamespace(SummaryWriter=Writer))
-    return Writer.made
+    return Writer.created
 
 
 @pytest.fixture
 def without_tensorboard(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, MODULE, None)  # importing it fails, whatever is installed
+    monkeypatch.setitem(sys.modules, MODULE, None)  # makes the import fail even where it is installed
 
 
 def point(epoch: int, seconds: float) -> dict[str, Any]:
     return {"epoch": epoch, "loss": 1.5 / epoch, "validation_auc": 0.5 + epoch / 100, "seconds": seconds}
 
 
-def test_every_point_is_written_at_once(writers: list[Writer], tmp_path: Path) -> None:
-    with event_files(tmp_path / "tensorboard", samples=600) as tell:
-        assert writers == []  # a training that fails before its first point leaves nothing
-        tell(point(1, seconds=2.0))
+def test_every_point_is_flushed_at_once(writers: list[Writer], tmp_path: Path) -> None:
+    with event_files(tmp_path / "tensorboard", samples=600) as write:
+        assert writers == []  # a training that fails before its first point writes no file
+        write(point(1, seconds=2.0))
         (writer,) = writers
         assert writer.flushed
         assert not writer.closed
-        tell(point(2, seconds=5.0))
+        write(point(2, seconds=5.0))
         assert writer.flushed
     assert writer.closed
     assert writer.folder == tmp_path / "tensorboard"
@@ -71,7 +71,7 @@ def test_every_point_is_written_at_once(writers: list[Writer], tmp_path: Path) -
     }
 
 
-def test_the_curve_of_a_run_is_what_tensorboard_gets(drpn, data: Path, tmp_path: Path, writers: list[Writer]) -> None:
+def test_tensorboard_gets_the_curve_of_the_run(drpn, data: Path, tmp_path: Path, writers: list[Writer]) -> None:
     assert data.exists()
     done = drpn(*COMMAND, "--tensorboard")
     assert done.returncode == 0, done.stderr
@@ -83,10 +83,10 @@ def test_the_curve_of_a_run_is_what_tensorboard_gets(drpn, data: Path, tmp_path:
     assert len(points) == 4
 
 
-def test_a_run_taken_up_tells_its_whole_curve(
+def test_a_resumed_run_writes_its_whole_curve(
     drpn, data: Path, tmp_path: Path, writers: list[Writer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Stopped in the third validation, without TensorBoard until then."""
+    """The run is stopped in its third validation and resumed with --tensorboard."""
     from drpn.recipes import train
 
     validation_auc, calls = train.validation_auc, []
@@ -105,12 +105,12 @@ def test_a_run_taken_up_tells_its_whole_curve(
     assert drpn(*COMMAND, "--resume", "--tensorboard").returncode == 0
     (writer,) = writers
     assert [step for step, _ in writer.scalars["training/loss"]] == [1, 2, 3, 4]
-    assert writer.purge_step == 1  # what an earlier file says of these steps gives way
+    assert writer.purge_step == 1  # discards these steps in earlier event files
     assert writer.closed
 
 
 @pytest.mark.usefixtures("without_tensorboard")
-def test_without_tensorboard_the_message_says_how_to_get_it(drpn, data: Path, tmp_path: Path) -> None:
+def test_without_tensorboard_the_error_says_how_to_install_it(drpn, data: Path, tmp_path: Path) -> None:
     assert data.exists()
     assert refused(drpn, *COMMAND, "--tensorboard") == (
         "TensorBoard is not installed; run: pip install 'drpn[tensorboard]'"
@@ -118,7 +118,7 @@ def test_without_tensorboard_the_message_says_how_to_get_it(drpn, data: Path, tm
     assert not (tmp_path / "run").exists()
 
 
-def test_without_being_asked_nothing_is_written(drpn, data: Path, tmp_path: Path, writers: list[Writer]) -> None:
+def test_without_the_option_nothing_is_written(drpn, data: Path, tmp_path: Path, writers: list[Writer]) -> None:
     assert data.exists()
     assert drpn(*COMMAND, "--set", "training.epochs=1").returncode == 0
     assert writers == []

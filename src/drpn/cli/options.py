@@ -21,7 +21,7 @@ Config = Annotated[
     typer.Option(
         "--config",
         metavar="FILE",
-        help="TOML file of settings, with sections `[data]`, `[model]` and `[training]`, or a shipped one by name: `laptop`.",
+        help="TOML file with `[data]`, `[model]`, `[training]`, or a shipped one by name, such as `laptop`.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document to standard output instead of tables.")]

@@ -1,4 +1,4 @@
-"""Many systems side by side as a picture: the AUC of each, and how far it is from one of them."""
+"""A picture that compares systems: the AUC of each, and its difference to a base system."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,19 +14,19 @@ _TRAINED, _BASE, _REFERENCE = "#3b82c4", "#2da44e", FAINT
 def draw_comparison(
     rows: Sequence[Mapping[str, Any]], file: Path, *, base: str | None, trained: Sequence[str], names: Mapping[str, str]
 ) -> None:
-    """AUC on all impressions with its 95 % interval, and beside it the paired difference to `base`; best on top."""
+    """Draw the AUC on all impressions with its 95 % interval, and the paired difference to `base`; best on top."""
     shown = sorted((row for row in rows if row["group"] == "all"), key=lambda row: row["auc"])
-    panels = ["AUC, 95 % interval", *([f"less that of {names.get(base, base)}, paired"] if base else [])]
+    panels = ["AUC, 95 % interval", *([f"paired difference to {names.get(base, base)}"] if base else [])]
     figure = new_figure(5.6 * len(panels) + 1, 1.1 + 0.32 * len(shown))
     axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for place, row in enumerate(shown):
         model = row["model"]
         colour = _BASE if model == base else _TRAINED if model in trained else _REFERENCE
         low, high = row["auc_interval"]
-        _mark(axes[0], place, row["auc"], low, high, colour)
+        _draw_interval(axes[0], place, row["auc"], low, high, colour)
         if base and row["auc_less_base"]:
-            found = row["auc_less_base"]
-            _mark(axes[1], place, found["difference"], found["low"], found["high"], colour)
+            difference = row["auc_less_base"]
+            _draw_interval(axes[1], place, difference["difference"], difference["low"], difference["high"], colour)
     for ax, title in zip(axes, panels, strict=True):
         ax.set_title(title, fontsize=10.5, color=INK, loc="left")
         ax.grid(axis="x", color="#d0d7de", lw=0.5)
@@ -41,6 +41,6 @@ def draw_comparison(
     save(figure, file)
 
 
-def _mark(ax: Axes, place: int, value: float, low: float, high: float, colour: str) -> None:
+def _draw_interval(ax: Axes, place: int, value: float, low: float, high: float, colour: str) -> None:
     ax.plot([low, high], [place, place], color=colour, lw=2.2, solid_capstyle="round")
     ax.plot([value], [place], "o", color=colour, ms=5.5)

@@ -1,4 +1,4 @@
-"""The learning curve as a picture."""
+"""A picture of the learning curve."""
 
 from pathlib import Path
 from typing import Any
@@ -8,18 +8,18 @@ from matplotlib.figure import Figure
 
 
 def draw_curve(curve: list[dict[str, Any]], file: Path, *, title: str) -> None:
-    """Training loss and validation AUC over the passes."""
+    """Draw training loss and validation AUC by epoch."""
     figure = Figure(figsize=(7, 3.2), dpi=120, layout="constrained")
     FigureCanvasAgg(figure)
-    passes = [point["epoch"] for point in curve]
+    epochs = [point["epoch"] for point in curve]
     for place, (name, label, colour) in enumerate(
         [("loss", "training loss", "#cf4a45"), ("validation_auc", "validation AUC", "#2da44e")], start=1
     ):
         axes = figure.add_subplot(1, 2, place)
-        axes.plot(passes, [point[name] for point in curve], marker="o", color=colour)
-        axes.set_xlabel("pass")
+        axes.plot(epochs, [point[name] for point in curve], marker="o", color=colour)
+        axes.set_xlabel("epoch")
         axes.set_title(label, fontsize=10)
-        axes.set_xticks(passes)
+        axes.set_xticks(epochs)
         axes.grid(alpha=0.3)
     figure.suptitle(title, fontsize=11)
     figure.savefig(file)

@@ -1,1 +1,1 @@
-"""Metrics, their intervals, comparisons and tables."""
+"""Metrics, confidence intervals, comparisons and tables."""

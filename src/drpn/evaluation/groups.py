@@ -1,4 +1,4 @@
-"""The rows of a results table: a model's metrics on all impressions, on those of users with a profile, and without."""
+"""Rows of a results table: all impressions, those of users with a profile, and those of users without one."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from drpn.evaluation.metrics import METRICS, Metrics
 
 
 def masks(has_profile: Array) -> dict[str, NDArray[np.bool_]]:
-    """The impressions of each group, by whether their user has a profile."""
+    """Return the impressions of each group; `has_profile` says of each impression whether its user has a profile."""
     has_profile = np.asarray(has_profile, dtype=np.bool_)
     return {"all": np.ones_like(has_profile), "with_profile": has_profile, "without_profile": ~has_profile}
 
@@ -19,9 +19,9 @@ def masks(has_profile: Array) -> dict[str, NDArray[np.bool_]]:
 def rows(
     model: str, metrics: Metrics, users: Array, has_profile: Array, rng: np.random.Generator, draws: int = DRAWS
 ) -> list[dict[str, Any]]:
-    """A row for each group, ready for JSON: means, their intervals and how many impressions had a click and a skip.
+    """Return a JSON-ready row for each group: means, intervals and the number of impressions with a click and a skip.
 
-    A group without such an impression has None in place of numbers.
+    A group without such impressions has None in place of numbers.
     """
     return [
         {"model": model, "group": group} | _numbers(metrics[mask], users[mask], rng, draws)
@@ -33,9 +33,9 @@ def _numbers(metrics: Metrics, users: Array, rng: np.random.Generator, draws: in
     impressions = int(metrics.counted.sum())
     if not impressions:
         return {"impressions": 0, **dict.fromkeys([*METRICS, *(f"{name}_interval" for name in METRICS)])}
-    found = intervals(metrics.by_name(), users, rng, draws)
+    by_metric = intervals(metrics.by_name(), users, rng, draws)
     return {
         "impressions": impressions,
-        **{name: each.mean for name, each in found.items()},
-        **{f"{name}_interval": [each.low, each.high] for name, each in found.items()},
+        **{name: interval.mean for name, interval in by_metric.items()},
+        **{f"{name}_interval": [interval.low, interval.high] for name, interval in by_metric.items()},
     }

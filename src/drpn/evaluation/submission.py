@@ -1,4 +1,4 @@
-"""Files with the scores of every candidate: the MIND competition's format, and JSON lines."""
+"""Write the scores of every candidate to a file, in the MIND competition's format or as JSON lines."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -22,7 +22,7 @@ def write_scores(
     user_ids: Iterable[str],
     news_ids: Iterable[str],
 ) -> None:
-    """The scores of all candidates as a file, which is either whole or not there."""
+    """Write the scores of all candidates atomically to the file `target`."""
     if scores_format == "mind":
         lines = mind_lines(impressions, scores)
     else:
@@ -31,21 +31,21 @@ def write_scores(
 
 
 def mind_lines(impressions: Impressions, scores: Array) -> Iterator[str]:
-    """`impression_id [r1,r2,...]`: the rank of each candidate, 1 the best, in the order of the log.
+    """Yield lines `impression_id [r1,r2,...]` with the rank of each candidate, 1 for the best, in the order of the log.
 
-    The lines come in the order of the impression ids where all of these are numbers, as in MIND's own files.
+    If all impression ids are numbers, lines are sorted by id, as in MIND's own files.
     """
     rank = ranks(scores, impressions.offsets)
     ids = list(impressions.ids)
-    for row in _order_of_lines(ids):
-        mine = rank[impressions.offsets[row] : impressions.offsets[row + 1]].tolist()
-        yield f"{ids[row]} [{','.join(map(str, mine))}]"
+    for row in _line_order(ids):
+        impression_ranks = rank[impressions.offsets[row] : impressions.offsets[row + 1]].tolist()
+        yield f"{ids[row]} [{','.join(map(str, impression_ranks))}]"
 
 
 def json_lines(
     impressions: Impressions, scores: Array, user_ids: Iterable[str], news_ids: Iterable[str]
 ) -> Iterator[str]:
-    """An object for each impression, in the order of the dataset; its candidates in the order of the log."""
+    """Yield one JSON object per impression, in the order of the dataset; candidates are in the order of the log."""
     check(scores, impressions.clicked, impressions.offsets)
     users, news = list(user_ids), list(news_ids)
     ends = pairwise(impressions.offsets.tolist())
@@ -60,15 +60,15 @@ def json_lines(
         yield json.dumps(line, ensure_ascii=False)
 
 
-def _order_of_lines(ids: list[str]) -> list[int]:
+def _line_order(ids: list[str]) -> list[int]:
     rows = list(range(len(ids)))
-    if all(each.isascii() and each.isdecimal() for each in ids):
+    if all(text.isascii() and text.isdecimal() for text in ids):
         rows.sort(key=lambda row: int(ids[row]))
     return rows
 
 
 def _write(target: Path, lines: Iterator[str]) -> None:
-    if target.exists() and not target.is_file():  # such as /dev/stdout, whose place no file should take
+    if target.exists() and not target.is_file():  # such as /dev/stdout, which must not be replaced by a file
         with explain_write_errors(target):
             _write_lines(target, lines)
     else:

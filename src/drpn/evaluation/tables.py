@@ -1,11 +1,11 @@
-"""Tables of text, as Markdown and as LaTeX."""
+"""Format tables as Markdown and as LaTeX."""
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 RULE = None
-"""In place of a row: a line between two parts of a table."""
+"""Stands for a horizontal line between two rows of a table."""
 
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -19,14 +19,14 @@ _LATEX = {
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of text under their heads."""
+    """A table of text cells."""
 
     caption: str
     heads: tuple[str, ...]
     rows: tuple[tuple[str, ...] | None, ...]
-    """`**text**` is bold; None is a line between two parts."""
+    """`**text**` is bold; `RULE` is a horizontal line."""
     left: int = 1
-    """So many columns are words, set to the left; the others are numbers, set to the right."""
+    """The number of left-aligned columns (words); the others are right-aligned (numbers)."""
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -35,10 +35,10 @@ class Table:
 
 
 def markdown(table: Table) -> list[str]:
-    """The lines of a Markdown table; parts are not told apart there."""
-    aligned = ["---" if place < table.left else "---:" for place in range(len(table.heads))]
+    """Return the lines of a Markdown table, which has no horizontal lines between rows."""
+    alignment = ["---" if place < table.left else "---:" for place in range(len(table.heads))]
     rows = [row for row in table.rows if row is not RULE]
-    return [_line(row) for row in (table.heads, aligned, *rows)]
+    return [_line(row) for row in (table.heads, alignment, *rows)]
 
 
 def _line(cells: Sequence[str]) -> str:
@@ -46,7 +46,7 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def latex(table: Table, *, label: str) -> list[str]:
-    """The lines of a LaTeX table as wide as the column; needs the packages booktabs and graphicx."""
+    """Return the lines of a LaTeX table as wide as the text column; needs the packages booktabs and graphicx."""
     columns = "l" * table.left + "r" * (len(table.heads) - table.left)
     body = [r"\midrule" if row is RULE else _latex_row(row) for row in table.rows]
     return [
@@ -60,7 +60,7 @@ def latex(table: Table, *, label: str) -> list[str]:
         *body,
         r"\bottomrule",
         r"\end{tabular}}",
-        rf"\caption{{{_escaped(table.caption)}}}",
+        rf"\caption{{{_escape(table.caption)}}}",
         rf"\label{{{label}}}",
         r"\end{table}",
     ]
@@ -72,9 +72,9 @@ def _latex_row(cells: Sequence[str]) -> str:
 
 def _latex_cell(cell: str) -> str:
     bold = re.fullmatch(r"\*\*(.*)\*\*", cell)
-    return rf"\textbf{{{_escaped(bold[1])}}}" if bold else _escaped(cell)
+    return rf"\textbf{{{_escape(bold[1])}}}" if bold else _escape(cell)
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     plain = "".join(_LATEX.get(character, character) for character in text)
-    return re.sub(r"(?<!\w)-(?=\d)", "$-$", plain)  # a minus sign, not a hyphen
+    return re.sub(r"(?<!\w)-(?=\d)", "$-$", plain)  # typeset as a minus sign, not as a hyphen

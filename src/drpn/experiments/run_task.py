@@ -2,7 +2,6 @@
 
 import gc
 import json
-import time
 from typing import Any
 
 import torch
@@ -10,13 +9,13 @@ import torch
 from drpn.batches.tables import Tables
 from drpn.bundle.files import pick_device
 from drpn.dataset.folder import Dataset
-from drpn.evaluation.metrics import Metrics, measure
-from drpn.evaluation.scoring import score_on_device
+from drpn.evaluation.metrics import Metrics
 from drpn.experiments.results import Task, write_result
 from drpn.models.base import ClickModel
 from drpn.models.drpn import Drpn
 from drpn.progress import Progress, Silent
 from drpn.provenance import machine
+from drpn.recipes.evaluate import measure_model
 from drpn.recipes.noise import measure_noise
 from drpn.recipes.train import train
 from drpn.training.devices import explain_out_of_memory
@@ -71,24 +70,17 @@ def free_gpu_memory() -> None:
 
 
 def _measure(model: ClickModel, dataset: Dataset) -> tuple[Metrics, dict[str, Any]]:
-    """Return metrics on the test split, and facts: speed, and for DRPN gamma and noise AUC."""
+    """Return the test metrics and the facts about them: speed, means and, for a DRPN, gamma and noise AUC."""
     device = pick_device()
     model = model.to(device)
     tables = Tables.from_dataset(dataset, device, reads=model.reads, needs=model.needs)
     impressions = dataset.impressions("test")
-    if device.type == "cuda":  # the first call compiles kernels
-        score_on_device(model, tables, impressions, Silent())
-        torch.cuda.synchronize()
-    start = time.perf_counter()
-    scores = score_on_device(model, tables, impressions, Silent())
-    metrics = measure(scores, impressions.clicked, impressions.offsets)
-    seconds = time.perf_counter() - start
+    _, metrics, seconds = measure_model(model, tables, impressions, Silent(), warm_up=True)
     facts: dict[str, Any] = {"impressions_per_second": round(len(impressions) / seconds, 1)}
     facts["test"] = {name: round(value, 6) for name, value in metrics.mean().items()}
     if isinstance(model, Drpn):
-        facts["gamma"] = {
-            name: round(parameter.item(), 4) for name, parameter in model.named_parameters() if name.endswith("gamma")
-        }
+        parameters = model.named_parameters()
+        facts["gamma"] = {name: round(value.item(), 4) for name, value in parameters if name.endswith("gamma")}
         facts["noise"] = measure_noise(model, Tables.from_dataset(dataset, device), dataset)
     return metrics, facts
 

@@ -1,4 +1,4 @@
-"""Users' profiles in words, as plain data."""
+"""User profiles as readable plain data: ids, topics and titles."""
 
 from dataclasses import dataclass
 
@@ -14,24 +14,24 @@ CAUSES = {
     ("skipped", 0): "indifferent",
     ("skipped", -1): "disliked",
 }
-"""Why a news was clicked or skipped, by what the user really thought of it."""
+"""The reason for a click or a skip, by sequence and true opinion."""
 
 
 @dataclass(frozen=True)
 class ProfileStory:
-    """One news of a profile."""
+    """One story of a profile."""
 
     news_id: str
     topic: str
-    """Its subcategory, or its category where it has none."""
+    """The subcategory, or the category of a story without one."""
     title: str
     cause: str = ""
-    """Why it was clicked or skipped, where that is known: on simulated logs."""
+    """The reason for the click or skip, one of `CAUSES`; empty unless the logs are simulated."""
 
 
 @dataclass(frozen=True)
 class Reader:
-    """What a user clicked and skipped, newest first."""
+    """The stories that a user clicked and skipped, newest first."""
 
     user_id: str
     clicked: tuple[ProfileStory, ...]
@@ -39,9 +39,9 @@ class Reader:
 
 
 def typical_readers(dataset: Dataset, *, least_clicked: int = 4) -> list[int]:
-    """Users one quarter, half and three quarters of the way from the shortest to the longest profile.
+    """Return the users at the quartiles of profile length (clicks, then skips).
 
-    Only those who clicked `least_clicked` news or more; where nobody did, those who clicked at all.
+    Only users with at least `least_clicked` clicks count; if there are none, all users with a click.
     """
     clicked = np.count_nonzero(dataset.clicked, axis=1)
     skipped = np.count_nonzero(dataset.skipped, axis=1)
@@ -54,22 +54,22 @@ def typical_readers(dataset: Dataset, *, least_clicked: int = 4) -> list[int]:
 
 
 def reader(dataset: Dataset, user: int) -> Reader:
-    """The profile of a user in words."""
+    """Return the profile of a user (a row of the dataset)."""
     return Reader(dataset.user_ids[user], _side(dataset, "clicked", user), _side(dataset, "skipped", user))
 
 
 def _side(dataset: Dataset, name: str, user: int) -> tuple[ProfileStory, ...]:
-    news = dataset.arrays.array(f"users/{name}")[user]
+    rows = dataset.arrays.array(f"users/{name}")[user]
     truth = f"users/{name}_opinion"
-    opinions = dataset.arrays.array(truth)[user].tolist() if truth in dataset.arrays else [None] * len(news)
-    found = [
+    opinions = dataset.arrays.array(truth)[user].tolist() if truth in dataset.arrays else [None] * len(rows)
+    stories = [
         ProfileStory(
             news_id=dataset.news_ids[row],
             topic=dataset.subcategory(row) or dataset.category(row),
             title=dataset.titles[row],
             cause=CAUSES.get((name, opinion), ""),
         )
-        for row, opinion in zip(news.tolist(), opinions, strict=True)
+        for row, opinion in zip(rows.tolist(), opinions, strict=True)
         if row
     ]
-    return tuple(reversed(found))
+    return tuple(reversed(stories))

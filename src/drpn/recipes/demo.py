@@ -1,4 +1,4 @@
-"""The main job from nothing: simulated logs, a dataset, DRPN and two of its ablations trained and measured, a case."""
+"""The whole workflow on simulated logs: prepare, train DRPN and two ablations, evaluate, explain one reader."""
 
 import dataclasses
 import json
@@ -6,19 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from drpn.batches.tables import Tables
-from drpn.bundle.files import pick_device
 from drpn.dataset.folder import Dataset
 from drpn.drawing.pictures import draw_readers
-from drpn.evaluation.metrics import Metrics, measure
-from drpn.evaluation.scoring import score_impressions
 from drpn.explain.profiles import Reader, reader, typical_readers
 from drpn.explain.trace import Trace
 from drpn.logs.simulate import SimulationSettings, simulate
 from drpn.output import atomic_folder
 from drpn.prepare.settings import DataSettings
 from drpn.progress import Progress, Silent
-from drpn.recipes.evaluate import Evaluation, compare, measure_explanations, reference_scores
+from drpn.recipes.evaluate import Evaluation, measure_models
 from drpn.recipes.explain import choose_user, explain
 from drpn.recipes.prepare import prepare
 from drpn.recipes.runs import Run
@@ -28,15 +24,15 @@ from drpn.training.settings import TrainingSettings
 
 MODELS = ("drpn", "drpn-n", "drpn-d")
 SMALL = {"size": 32, "hidden": 32, "heads": 2}
-"""Vectors of 32 numbers in place of the paper's 300: minutes on two cores."""
+"""Vectors of size 32 in place of the paper's 300, to train in minutes on two cores."""
 TRAINING = TrainingSettings(epochs=3, decay=1.0)
 SEED = 7
-"""Of the newsroom: one that no setting was chosen on (docs/results/README.md)."""
+"""Seed of the simulated newsroom; no setting was tuned on this newsroom (docs/results/README.md)."""
 
 
 @dataclass(frozen=True)
 class Demo:
-    """What the demo made and found."""
+    """The results of the demo."""
 
     out: Path
     statistics: dict[str, Any]
@@ -46,7 +42,7 @@ class Demo:
 
 @dataclass(frozen=True)
 class Trained:
-    """What came of training: on how many clicks, how good, and the case of one reader."""
+    """The trained models: number of training clicks, evaluation, and the explanation of one reader."""
 
     clicks: int
     evaluation: Evaluation
@@ -56,13 +52,13 @@ class Trained:
 def demo(
     out: Path, *, users: int = 20_000, seed: int = SEED, train: bool = True, progress: Progress | None = None
 ) -> Demo:
-    """Simulate and prepare into `out`, replaced if an earlier demo made it; then train, measure and explain."""
+    """Simulate and prepare into `out`, which replaces an earlier demo there; then train, evaluate and explain."""
     progress = progress or Silent()
     with atomic_folder(out, replace=True) as folder:
         simulate(folder / "logs", SimulationSettings(users=users, seed=seed), progress=progress)
         settings = DataSettings(vector_size=SMALL["size"])
         prepare(folder / "logs", folder / "dataset", settings, progress=progress)
-    dataset = Dataset.open(out / "dataset", verify=False)  # the folder has its name now
+    dataset = Dataset.open(out / "dataset", verify=False)  # opened again, because the folder was renamed
     readers = tuple(reader(dataset, user) for user in typical_readers(dataset))
     draw_readers(readers, out / "readers.png")
     return Demo(out, dataset.statistics, readers, _train_all(out, dataset, progress) if train else None)
@@ -70,7 +66,8 @@ def demo(
 
 def _train_all(out: Path, dataset: Dataset, progress: Progress) -> Trained:
     runs = {name: _train(out, name, progress) for name in MODELS}
-    evaluation = _evaluate(runs, dataset, progress)
+    models = {name: run.bundle().model for name, run in runs.items()}
+    evaluation = measure_models(models, dataset, progress=progress)
     case = explain(out / MODELS[0], dataset.user_ids[choose_user(dataset)], out / "case.png", progress=progress)
     (out / "results.json").write_text(json.dumps(evaluation.as_dict(), indent=1) + "\n", encoding="utf-8")
     clicks = int(runs[MODELS[0]].bundle().manifest["training"]["clicks"])
@@ -80,21 +77,3 @@ def _train_all(out: Path, dataset: Dataset, progress: Progress) -> Trained:
 def _train(out: Path, name: str, progress: Progress) -> Run:
     settings = dataclasses.replace(entry(name).settings, **SMALL)
     return train_model(out / "dataset", out / name, model=name, settings=settings, training=TRAINING, progress=progress)
-
-
-def _evaluate(runs: dict[str, Run], dataset: Dataset, progress: Progress) -> Evaluation:
-    """All models on one test split, beside what needs no learning; noise and faithfulness are the first one's."""
-    impressions = dataset.impressions("test")
-    device = pick_device()
-    tables = Tables.from_dataset(dataset, device)
-    models = {name: run.bundle().model.to(device) for name, run in runs.items()}
-    scores = {name: score_impressions(model, tables, impressions, progress) for name, model in models.items()}
-    with progress.stage("metrics and intervals"):
-        measured: dict[str, Metrics] = {
-            name: measure(each, impressions.clicked, impressions.offsets)
-            for name, each in (scores | reference_scores(dataset, impressions)).items()
-        }
-        table, comparisons = compare(measured, dataset, impressions, seed=0)
-    first = models[MODELS[0]]
-    noise, faithful = measure_explanations(first, tables, dataset, impressions, seed=0, progress=progress)
-    return Evaluation("test", table, comparisons, noise, faithful)

@@ -1,11 +1,14 @@
-"""How good a trained model is, beside what needs no learning."""
+"""Measure how well trained models rank a split, compared with scorers that need no training."""
 
+import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from drpn.batches.tables import Tables
 from drpn.bundle.files import pick_device
@@ -15,7 +18,7 @@ from drpn.evaluation.baselines import chance, popularity
 from drpn.evaluation.bootstrap import interval, paired
 from drpn.evaluation.groups import rows
 from drpn.evaluation.metrics import Metrics, measure
-from drpn.evaluation.scoring import score_impressions
+from drpn.evaluation.scoring import score_on_device
 from drpn.evaluation.submission import ScoresFormat, write_scores
 from drpn.explain.faithful import faithfulness
 from drpn.models.base import ClickModel
@@ -28,19 +31,20 @@ from drpn.recipes.runs import Run
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The rows of the table, and what else was measured; ready for JSON."""
+    """The rows of the results table, paired comparisons, noise and faithfulness; ready for JSON."""
 
     split: str
     rows: list[dict[str, Any]]
+    """One row per system and user group: metrics with 95 % intervals."""
     comparisons: list[dict[str, Any]]
-    """Paired differences of AUC, the model minus each of the others."""
+    """Paired differences in AUC: the first model minus each other system."""
     noise: dict[str, Any] | None
-    """Where the truth is known: how well the weights tell real interest from accidents."""
+    """Noise AUC of the first model; None without ground truth or for models other than DRPN."""
     faithful: dict[str, Any] | None
-    """How far the scores move when one clicked news is left out."""
+    """Mean score change of the first model when one story of the profile is left out; None for other models."""
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the fields as a JSON-ready dictionary."""
         return asdict(self)
 
 
@@ -53,58 +57,108 @@ def evaluate(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Measure a run on a split of its dataset, and write its scores to a file if one is named."""
-    progress = progress or Silent()
+    """Evaluate a run on a split of its dataset; write its scores to the file `scores` if given."""
     run = Run.open(path)
-    bundle, dataset = run.bundle(), run.dataset()
+    models = {run.facts["model"]: run.bundle().model}
+    return measure_models(
+        models, run.dataset(), split, scores=scores, scores_format=scores_format, seed=seed, progress=progress
+    )
+
+
+def measure_models(
+    models: Mapping[str, ClickModel],
+    dataset: Dataset,
+    split: SplitName = "test",
+    *,
+    scores: Path | None = None,
+    scores_format: ScoresFormat = "mind",
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Evaluate models on one split, next to chance, popularity and, on simulated logs, the oracle.
+
+    The first model is compared with every other system; noise, faithfulness and the file `scores` are about it alone.
+    """
+    progress = progress or Silent()
     impressions = dataset.impressions(split)
     device = pick_device()
-    model, tables = bundle.model.to(device), Tables.from_dataset(dataset, device)
-    found = score_impressions(model, tables, impressions, progress)
+    tables = Tables.from_dataset(dataset, device)
+    measured = {name: measure_model(model.to(device), tables, impressions, progress) for name, model in models.items()}
+    first = next(iter(models))
     if scores is not None:
-        write_scores(scores, scores_format, impressions, found, dataset.user_ids, dataset.news_ids)
-    with progress.stage("metrics and intervals"):
-        systems = {run.facts["model"]: found} | reference_scores(dataset, impressions)
-        measured = {name: measure(each, impressions.clicked, impressions.offsets) for name, each in systems.items()}
-        table, comparisons = compare(measured, dataset, impressions, seed=seed)
-    noise, faithful = measure_explanations(model, tables, dataset, impressions, seed=seed, progress=progress)
+        first_scores = measured[first].scores.cpu().numpy()
+        write_scores(scores, scores_format, impressions, first_scores, dataset.user_ids, dataset.news_ids)
+    with progress.stage("confidence intervals"):
+        metrics = {name: model.metrics for name, model in measured.items()} | {
+            name: measure(values, impressions.clicked, impressions.offsets)
+            for name, values in reference_scores(dataset, impressions).items()
+        }
+        table, comparisons = compare(metrics, dataset, impressions, seed=seed)
+    noise, faithful = measure_explanations(models[first], tables, dataset, impressions, seed=seed, progress=progress)
     return Evaluation(split, table, comparisons, noise, faithful)
 
 
+class Measured(NamedTuple):
+    """One model on one split."""
+
+    scores: Tensor
+    """One per candidate, on the device of the model."""
+    metrics: Metrics
+    seconds: float
+    """Time taken to score and to compute the metrics."""
+
+
+def measure_model(
+    model: ClickModel, tables: Tables, impressions: Impressions, progress: Progress, *, warm_up: bool = False
+) -> Measured:
+    """Score the impressions and compute their metrics.
+
+    With `warm_up`, a GPU scores once before the timed pass, because the first pass also compiles kernels.
+    """
+    if warm_up and next(model.parameters()).is_cuda:
+        score_on_device(model, tables, impressions, Silent())
+        torch.cuda.synchronize()
+    start = time.perf_counter()
+    scores = score_on_device(model, tables, impressions, progress)
+    with progress.stage("metrics"):
+        metrics = measure(scores, impressions.clicked, impressions.offsets)
+    return Measured(scores, metrics, time.perf_counter() - start)
+
+
 def reference_scores(dataset: Dataset, impressions: Impressions) -> dict[str, Array]:
-    """What every model stands beside: chance, popularity, and where the truth is known the oracle."""
+    """Return the scores of chance, of popularity and, where the true appeal is known, of the oracle."""
     arrays = dataset.arrays
     shown, clicked, category = (arrays.array(f"news/{name}") for name in ("times_shown", "times_clicked", "category"))
-    found = {
+    scores = {
         "chance": chance(impressions.candidates),
         "popularity": popularity(shown, clicked, category, impressions.candidates),
     }
     if "appeal" in impressions.extras:
-        found["oracle"] = np.nan_to_num(np.asarray(impressions.extras["appeal"]))
-    return found
+        scores["oracle"] = np.nan_to_num(np.asarray(impressions.extras["appeal"]))
+    return scores
 
 
 def compare(
-    measured: dict[str, Metrics], dataset: Dataset, impressions: Impressions, *, seed: int
+    measured: Mapping[str, Metrics], dataset: Dataset, impressions: Impressions, *, seed: int
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The rows of all systems, and the first one's paired AUC against each of the others."""
+    """Return the table rows of all systems, and the paired AUC difference of the first to each of the others."""
     users = np.asarray(impressions.users)
     table = [
         row
         for name, metrics in measured.items()
         for row in rows(name, metrics, users, has_profile(dataset, users), np.random.default_rng(seed))
     ]
-    (first, of_first), *others = measured.items()
+    (first, first_metrics), *others = measured.items()
     comparisons = [
         {"model": first, "against": name, "metric": "auc"}
-        | paired(of_first.auc, metrics.auc, users, np.random.default_rng(seed))._asdict()
+        | paired(first_metrics.auc, metrics.auc, users, np.random.default_rng(seed))._asdict()
         for name, metrics in others
     ]
     return table, comparisons
 
 
 def has_profile(dataset: Dataset, users: Array) -> Array:
-    """Whether each of the users has clicked or skipped anything in the profile window."""
+    """Return for each user whether the profile window holds a click or a skip of theirs."""
     known: Array = ((dataset.clicked[:, 0] > 0) | (dataset.skipped[:, 0] > 0))[users]
     return known
 
@@ -113,15 +167,15 @@ def has_profile(dataset: Dataset, users: Array) -> Array:
 def measure_explanations(
     model: ClickModel, tables: Tables, dataset: Dataset, impressions: Impressions, *, seed: int, progress: Progress
 ) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-    """Noise AUC and faithfulness, of models that have such weights."""
+    """Return noise AUC and faithfulness; None for models without denoising or content weights."""
     if not isinstance(model, Drpn):
         return None, None
     encoded = encode_all(model, tables.news)
     noise = measure_noise(model, tables, dataset, seed=seed, encoded=encoded, progress=progress)
     rng = np.random.default_rng(seed)
-    moved = faithfulness(model, tables, impressions, rng, encoded=encoded, progress=progress)
-    if not moved.users:
+    changes = faithfulness(model, tables, impressions, rng, encoded=encoded, progress=progress)
+    if not changes.users:
         return noise, None
-    more = interval(moved.most_less_random, np.arange(moved.users), rng)
-    numbers = {name: getattr(moved, name) for name in ("users", "side", "most", "random", "least", "spread")}
-    return noise, numbers | {"most_less_random": more.mean, "most_less_random_interval": [more.low, more.high]}
+    excess = interval(changes.most_less_random, np.arange(changes.users), rng)
+    numbers = {name: getattr(changes, name) for name in ("users", "side", "most", "random", "least", "spread")}
+    return noise, numbers | {"most_less_random": excess.mean, "most_less_random_interval": [excess.low, excess.high]}

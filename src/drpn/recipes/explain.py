@@ -1,4 +1,4 @@
-"""What a run made of one user: its weights and scores as data, and as the paper's case-study figure."""
+"""Explain the ranking of one user: weights and scores as data, and as the paper's case-study figure."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -16,39 +16,39 @@ from drpn.recipes.runs import Run
 
 NEWEST_FIRST: tuple[SplitName, ...] = ("test", "validation", "train")
 RECENT = 20
-"""Candidates for a user who was shown nothing in any split."""
+"""Number of candidates for a user without an impression in any split."""
 
 
 def explain(run_path: Path, user_id: str, out: Path | None = None, *, progress: Progress | None = None) -> Trace:
-    """Trace a user and the last impression they were shown; `out` gets the picture."""
+    """Trace a user and their last impression; draw the picture to `out` if given."""
     progress = progress or Silent()
     _check_format(out)
-    with progress.stage("opening"):
+    with progress.stage("opening the run"):
         run = Run.open(run_path)
         bundle, dataset = run.bundle(), run.dataset()
         model = require_drpn(bundle.model)
-        user = _row_of(dataset, user_id)
-    shown = last_shown(dataset, user) or _recent(bundle, user)
+        user = _user_row(dataset, user_id)
+    shown = last_shown(dataset, user) or _recent_stories(bundle, user)
     with progress.stage("tracing"):
         device = pick_device()
-        found = trace(
+        traced = trace(
             model.to(device), Tables.from_dataset(dataset, device), dataset, user, shown.candidates, shown.clicked
         )
     if out is not None:
-        from drpn.drawing.case import draw_case  # plotting is loaded only where it is asked for
+        from drpn.drawing.case import draw_case  # matplotlib is imported only when needed
 
         with progress.stage("picture"), explain_write_errors(out):
             out.parent.mkdir(parents=True, exist_ok=True)
-            draw_case(found, out, model=run.facts["model"].upper())
-    return found
+            draw_case(traced, out, model=run.facts["model"].upper())
+    return traced
 
 
 def choose_user(dataset: Dataset) -> int:
-    """The user of a case picture, chosen by a rule and not by looks.
+    """Choose the user of a case picture by a fixed rule, so that no user is picked for a good-looking result.
 
-    Of the users who have a test impression of 5 candidates or more and a profile of at least 5 clicked and 10 skipped
-    news, the one whose number of clicked news is the median; of several, the lowest row. Where nobody has so much, of
-    those who have a test impression and something of both in the profile.
+    Among users with a test impression of at least 5 candidates and a profile of at least 5 clicks and 10 skips, return
+    the one with the median number of clicks; of several, the lowest row. If there is none, choose among users with any
+    test impression, a click and a skip.
     """
     test = dataset.impressions("test")
     clicked, skipped = (np.count_nonzero(side, axis=1) for side in (dataset.clicked, dataset.skipped))
@@ -63,25 +63,25 @@ def choose_user(dataset: Dataset) -> int:
 
 
 class Shown(NamedTuple):
-    """News that a user was shown, and which were clicked, where that is known."""
+    """Stories shown to a user, and whether each was clicked, if known."""
 
     candidates: list[int]
     clicked: list[bool] | None
 
 
 def last_shown(dataset: Dataset, user: int) -> Shown | None:
-    """The last impression of a user: of the test split, else of the validation split, else of the train split."""
+    """Return a user's last impression, from the test split, else validation, else train; None if there is none."""
     for split in NEWEST_FIRST:
         impressions = dataset.impressions(split)
-        own = np.flatnonzero(impressions.users == user)  # in the order of time
-        if len(own):
-            place = slice(*impressions.offsets[own[-1] : own[-1] + 2].tolist())
+        rows = np.flatnonzero(impressions.users == user)  # in order of time
+        if len(rows):
+            place = slice(*impressions.offsets[rows[-1] : rows[-1] + 2].tolist())
             return Shown(impressions.candidates[place].tolist(), impressions.clicked[place].tolist())
     return None
 
 
-def _recent(bundle: Bundle, user: int) -> Shown:
-    """The most clicked news of the log's last day that the user does not know."""
+def _recent_stories(bundle: Bundle, user: int) -> Shown:
+    """Return the most clicked stories of the log's last day that are not in the user's profile."""
     arrays = bundle.data.arrays
     recent = np.flatnonzero(arrays.array("news/recent"))
     known = np.concatenate([bundle.data.clicked[user], bundle.data.skipped[user]])
@@ -90,7 +90,7 @@ def _recent(bundle: Bundle, user: int) -> Shown:
     return Shown(recent[np.argsort(-clicks, kind="stable")[:RECENT]].tolist(), None)
 
 
-def _row_of(dataset: Dataset, user_id: str) -> int:
+def _user_row(dataset: Dataset, user_id: str) -> int:
     for row, name in enumerate(dataset.user_ids):
         if row and name == user_id:
             return row

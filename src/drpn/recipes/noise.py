@@ -1,4 +1,4 @@
-"""Where the truth is known: do a model's weights tell real interest from accidents, dislike from missed interest?"""
+"""Measure whether a model's weights separate real feedback from noise, on simulated logs."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def measure_noise(
     encoded: Any = None,
     progress: Progress | None = None,
 ) -> dict[str, Any] | None:
-    """Noise AUC of each kind of weights, by sequence, with intervals over users; None where nobody knows the truth."""
+    """Return noise AUC with intervals over users, by sequence and kind of weights; None without ground truth."""
     progress = progress or Silent()
     kinds = noise_kinds(dataset)
     if kinds is None:
@@ -32,18 +32,25 @@ def measure_noise(
     weights: dict[str, dict[str, Array]] = {
         kind: profile_weights(model, tables, users, kind, progress, encoded=encoded) for kind in ("denoise", "content")
     }
-    with progress.stage("the simple rule"):
+    with progress.stage("TF-IDF rule"):
         rule = tfidf_rule(dataset.news_words, dataset.clicked[users], dataset.skipped[users])
     weights["tfidf rule"] = {"clicked": rule.clicked, "skipped": rule.skipped}
-    found = {
-        side: {name: _summary(each[side], kinds[side][users], seed) for name, each in weights.items() if side in each}
+    summaries = {
+        side: {
+            name: _summarise(by_side[side], kinds[side][users], seed)
+            for name, by_side in weights.items()
+            if side in by_side
+        }
         for side in ("clicked", "skipped")
     }
-    return {side: {name: one for name, one in each.items() if one is not None} for side, each in found.items()}
+    return {
+        side: {name: summary for name, summary in by_name.items() if summary is not None}
+        for side, by_name in summaries.items()
+    }
 
 
 def noise_kinds(dataset: Dataset) -> dict[str, Array] | None:
-    """For each news of each profile 1 if it says what the user thinks, -1 if it is noise, 0 if neither."""
+    """Return (users, slots) by sequence: 1 for real feedback, -1 for noise, 0 for neither; None without the truth."""
     if "users/clicked_opinion" not in dataset.arrays:
         return None
     return {
@@ -52,11 +59,14 @@ def noise_kinds(dataset: Dataset) -> dict[str, Array] | None:
     }
 
 
-def _summary(weights: Array, kinds: Array, seed: int) -> dict[str, Any] | None:
-    """None where no user has both kinds."""
+def _summarise(weights: Array, kinds: Array, seed: int) -> dict[str, Any] | None:
+    """Return the mean noise AUC, its interval and the number of users with both kinds; None if there are none."""
     by_user = noise_auc_by_user(weights, kinds)
     if not np.isfinite(by_user).any():
         return None
-    found = interval(by_user, np.arange(len(by_user)), np.random.default_rng(seed))
-    return {"auc": round(found.mean, 4), "interval": [round(found.low, 4), round(found.high, 4)],
-            "users": int(np.isfinite(by_user).sum())}  # fmt: skip
+    auc = interval(by_user, np.arange(len(by_user)), np.random.default_rng(seed))
+    return {
+        "auc": round(auc.mean, 4),
+        "interval": [round(auc.low, 4), round(auc.high, 4)],
+        "users": int(np.isfinite(by_user).sum()),
+    }

@@ -1,4 +1,4 @@
-"""A dataset folder becomes a trained model."""
+"""Train a model on a dataset folder."""
 
 import dataclasses
 import math
@@ -39,7 +39,7 @@ def train(
     picture: bool = True,
     progress: Progress | None = None,
 ) -> Run:
-    """Train a model of the catalogue on a dataset folder; the run folder gets its curve and its bundle."""
+    """Train a model of the catalogue; write its learning curve and its bundle to the run folder `out`."""
     progress, training = progress or Silent(), training or training_defaults(model)
     chosen = entry(model)
     settings = settings or chosen.settings
@@ -49,27 +49,29 @@ def train(
     check_precision(training, device)
     if tensorboard:
         check_tensorboard()
-    place = data_device(training, device, dataset.bytes_to_train)
-    clicks = Clicks.from_impressions(dataset.impressions("train"), place)
+    data_place = data_device(training, device, dataset.bytes_to_train)
+    clicks = Clicks.from_impressions(dataset.impressions("train"), data_place)
     if not len(clicks):
         raise TrainingError(f"{folder} has nothing to train on: no impression has a click and a skip")
     defaults = sections(type(settings)(), TrainingSettings())
     run = Run.start(out, run_facts(dataset, model, settings, training), defaults, resume=resume)
     if resume and (out / BUNDLE).exists():
-        progress.note(f"{out} is trained to its end already")
+        progress.note(f"{out} is already fully trained")
         return run
     try:
         on_cpu = keep_freed_memory() if device.type == "cpu" else nullcontext()
         with explain_out_of_memory("training.batch", training.batch), on_cpu:
             torch.manual_seed(training.seed)
             network = chosen.model(settings, data_shape(dataset)).to(device)
-            tables = Tables.from_dataset(dataset, place, reads=network.reads, needs=network.needs)
+            tables = Tables.from_dataset(dataset, data_place, reads=network.reads, needs=network.needs)
             sampler = Sampler(clicks, tables, training.batch, training.negatives, training.seed)
-            where = device.type if place == device else f"{device.type}, data in the host's memory"
-            progress.note(f"{model} with {_count(network):,} parameters on {len(clicks):,} clicks, {where}")
-            with _observer(out, len(clicks), tensorboard=tensorboard) as on_point:
+            where = device.type if data_place == device else f"{device.type}, data in host memory"
+            progress.note(f"{model}: {_parameter_count(network):,} parameters, {len(clicks):,} clicks, on {where}")
+            with _point_writer(out, len(clicks), tensorboard=tensorboard) as on_point:
                 loop = Loop(network, tables, sampler, training, out, progress, on_point)
-                trained = loop.run(lambda one: validation_auc(one, tables, dataset, settings.size), resume=resume)
+                trained = loop.run(
+                    lambda current: validation_auc(current, tables, dataset, settings.size), resume=resume
+                )
     except BaseException:
         if not (out / CHECKPOINT).exists():
             run.forget()
@@ -86,7 +88,7 @@ def train(
 
 
 def validation_auc(model: ClickModel, tables: Tables, dataset: Dataset, size: int) -> float:
-    """The mean AUC over the validation impressions; `size` is the model's, by which the memory for it goes."""
+    """Return the mean AUC on the validation split; `size` is model.size, named in the error if memory runs out."""
     impressions = dataset.impressions("validation")
     with explain_out_of_memory("model.size", size):
         scores = score_on_device(model, tables, impressions, Silent())
@@ -98,17 +100,17 @@ def validation_auc(model: ClickModel, tables: Tables, dataset: Dataset, size: in
     return auc
 
 
-def _observer(out: Path, samples: int, *, tensorboard: bool) -> AbstractContextManager[OnPoint]:
+def _point_writer(out: Path, samples: int, *, tensorboard: bool) -> AbstractContextManager[OnPoint]:
     return event_files(out / TENSORBOARD, samples) if tensorboard else nullcontext(lambda _point: None)
 
 
 def _draw_curve(trained: Trained, file: Path, *, title: str) -> None:
     try:
         from drpn.drawing.curve import draw_curve
-    except ImportError:  # a machine that only trains may have no matplotlib
+    except ImportError:  # matplotlib is optional on a machine that only trains
         return
     draw_curve(trained.curve, file, title=title)
 
 
-def _count(model: ClickModel) -> int:
+def _parameter_count(model: ClickModel) -> int:
     return sum(parameter.numel() for parameter in model.parameters())

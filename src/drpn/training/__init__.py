@@ -1,1 +1,1 @@
-"""One loop for every model: loss, devices, checkpoints."""
+"""Train any model: one loop, its loss, optimiser, devices and checkpoints."""

@@ -1,4 +1,4 @@
-"""A training as one safetensors file: weights, optimiser, randomness and progress. No pickle."""
+"""Checkpoints: weights, optimiser, random state and progress in one safetensors file. No pickle."""
 
 import hashlib
 import json
@@ -20,119 +20,123 @@ FORMAT = 2
 
 
 @dataclass
-class Progress:
-    """How far a training has come."""
+class TrainingState:
+    """How far a training is, and its best result so far."""
 
     epoch: int = 0
+    """The current epoch, from 0."""
     step: int = 0
-    """Steps of this pass that are done."""
+    """Completed steps of the current epoch."""
     best_auc: float = -1.0
     best_epoch: int = -1
     seconds: float = 0.0
     finished: bool = False
     loss: float = 0.0
-    """Sum of the losses of this pass."""
+    """Sum of the losses of the current epoch."""
 
 
 class Checkpoints:
-    """Keeps one file up to date; it is written beside the training, from a copy of its state."""
+    """Writes checkpoints to one file in a background thread, from a copy of the state."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._pen = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")
-        self._last: Future[None] | None = None
+        self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")
+        self._pending: Future[None] | None = None
 
     def __enter__(self) -> "Checkpoints":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        with self._pen:
+        with self._writer:
             if kind is None:
-                self.wait()  # otherwise what went wrong first is told, and the file is written all the same
+                self.wait()  # after an error the file is still written, but the first error is the one raised
 
     def save(
-        self, model: nn.Module, optimiser: torch.optim.Optimizer, progress: Progress, best: dict[str, Tensor]
+        self, model: nn.Module, optimiser: torch.optim.Optimizer, state: TrainingState, best: dict[str, Tensor]
     ) -> None:
-        """Begin to write the file, whole or not at all, once the one before it is written."""
+        """Start writing the file atomically, after the previous write has ended."""
         self.wait()
-        self._last = self._pen.submit(_write, self._file, *_copied(model, optimiser, progress, best))
+        self._pending = self._writer.submit(_write, self._file, *_snapshot(model, optimiser, state, best))
 
     def wait(self) -> None:
-        """Until the last one is written; what went wrong with it is raised here."""
-        if self._last is not None:
-            last, self._last = self._last, None
-            last.result()
+        """Wait for the last write to end; raise its error if it failed."""
+        if self._pending is not None:
+            pending, self._pending = self._pending, None
+            pending.result()
 
 
-def _copied(
-    model: nn.Module, optimiser: torch.optim.Optimizer, progress: Progress, best: dict[str, Tensor]
+def _snapshot(
+    model: nn.Module, optimiser: torch.optim.Optimizer, state: TrainingState, best: dict[str, Tensor]
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    state = optimiser.state_dict()
+    """Copy everything a checkpoint holds: its header and its tensors."""
+    optimiser_state = optimiser.state_dict()
     tensors = {f"model/{name}": value for name, value in model.state_dict().items()}
-    for index, slots in state["state"].items():
+    for index, slots in optimiser_state["state"].items():
         tensors |= {f"optimiser/{index}/{name}": torch.as_tensor(value) for name, value in slots.items()}
     copies = {name: value.detach().to("cpu", copy=True).contiguous() for name, value in tensors.items()}
-    copies |= {f"best/{name}": value for name, value in best.items()}  # never changed, only replaced
+    copies |= {f"best/{name}": value for name, value in best.items()}  # never modified in place: no copy needed
     copies["random/cpu"] = torch.get_rng_state()
     if torch.cuda.is_available():
         copies["random/cuda"] = torch.cuda.get_rng_state()
-    return {"format": FORMAT, "progress": asdict(progress), "groups": deepcopy(state["param_groups"])}, copies
+    header = {"format": FORMAT, "progress": asdict(state), "groups": deepcopy(optimiser_state["param_groups"])}
+    return header, copies
 
 
-def _write(file: Path, facts: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-    facts["checksum"] = _checksum(facts, tensors)
+def _write(file: Path, header: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+    header["checksum"] = _checksum(header, tensors)
     with atomic_file(file) as scratch:
-        save_file(tensors, scratch, metadata={"drpn": json.dumps(facts)})
+        save_file(tensors, scratch, metadata={"drpn": json.dumps(header)})
 
 
 def load_checkpoint(
     file: Path, model: nn.Module, optimiser: torch.optim.Optimizer
-) -> tuple[Progress, dict[str, Tensor]]:
-    """Put model, optimiser and randomness back; gives the progress and the best weights so far."""
-    facts, tensors = _read(file)
-    model.load_state_dict(_under(tensors, "model/"))
+) -> tuple[TrainingState, dict[str, Tensor]]:
+    """Restore model, optimiser and random state; return the training state and the best weights so far."""
+    header, tensors = _read(file)
+    model.load_state_dict(_with_prefix(tensors, "model/"))
     slots: dict[int, dict[str, Tensor]] = {}
-    for name, value in _under(tensors, "optimiser/").items():
+    for name, value in _with_prefix(tensors, "optimiser/").items():
         index, slot = name.split("/")
         slots.setdefault(int(index), {})[slot] = value
     capturable = [group.get("capturable", False) for group in optimiser.param_groups]
-    optimiser.load_state_dict({"state": slots, "param_groups": facts["groups"]})
-    for group, own in zip(optimiser.param_groups, capturable, strict=True):
-        group["capturable"] = own  # of this device, not of the one that saved
+    optimiser.load_state_dict({"state": slots, "param_groups": header["groups"]})
+    for group, is_capturable in zip(optimiser.param_groups, capturable, strict=True):
+        group["capturable"] = is_capturable  # depends on this device, not on the one that wrote the checkpoint
     torch.set_rng_state(tensors["random/cpu"])
     if "random/cuda" in tensors and torch.cuda.is_available():
         torch.cuda.set_rng_state(tensors["random/cuda"])
-    return Progress(**facts["progress"]), _under(tensors, "best/")
+    return TrainingState(**header["progress"]), _with_prefix(tensors, "best/")
 
 
 def _read(file: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     try:
         with safe_open(file, framework="pt") as stream:
-            facts = json.loads(stream.metadata()["drpn"])
-            version = facts["format"]
+            header = json.loads(stream.metadata()["drpn"])
+            version = header["format"]
             tensors = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118 (not a dict)
     except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
-        raise _not_whole(file) from error
+        raise _damaged(file) from error
     if version != FORMAT:
         raise RunError(f"{file} has format {version}, this drpn reads format {FORMAT}; train again")
-    if facts.pop("checksum", None) != _checksum(facts, tensors):
-        raise _not_whole(file)
-    return facts, tensors
+    if header.pop("checksum", None) != _checksum(header, tensors):
+        raise _damaged(file)
+    return header, tensors
 
 
-def _not_whole(file: Path) -> RunError:
-    return RunError(f"{file} is not a whole checkpoint; remove it and train again")
+def _damaged(file: Path) -> RunError:
+    return RunError(f"{file} is not a complete checkpoint; remove it and train again")
 
 
-def _checksum(facts: dict[str, Any], tensors: dict[str, Tensor]) -> str:
-    """Of the facts, and of every tensor's name, kind, shape and bytes, in the order of the names."""
+def _checksum(header: dict[str, Any], tensors: dict[str, Tensor]) -> str:
+    """SHA-256 of the header and of the name, dtype, shape and bytes of every tensor, sorted by name."""
     names = sorted(tensors)
-    kinds = [[name, str(tensors[name].dtype), list(tensors[name].shape)] for name in names]
-    found = hashlib.sha256(json.dumps([facts, kinds], sort_keys=True).encode())
+    types = [[name, str(tensors[name].dtype), list(tensors[name].shape)] for name in names]
+    digest = hashlib.sha256(json.dumps([header, types], sort_keys=True).encode())
     for name in names:
-        found.update(tensors[name].reshape(-1).view(torch.uint8).numpy().data)
-    return found.hexdigest()
+        digest.update(tensors[name].reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
-def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+def _with_prefix(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Return the tensors whose name starts with the prefix, under their names without it."""
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}

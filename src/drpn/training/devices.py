@@ -1,4 +1,4 @@
-"""Where to compute, and how exactly."""
+"""Choose the device and the precision of a training."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -10,7 +10,7 @@ from drpn.training.settings import TrainingSettings
 
 
 def choose_device(settings: TrainingSettings) -> torch.device:
-    """The device of the settings; auto takes a GPU where there is one."""
+    """Return the device of the settings; auto is a GPU if there is one."""
     if settings.device == "cuda" and not torch.cuda.is_available():
         raise SettingsError("training.device is 'cuda', but there is no GPU here; choose 'cpu' or 'auto'")
     if settings.device == "cpu" or not torch.cuda.is_available():
@@ -19,7 +19,7 @@ def choose_device(settings: TrainingSettings) -> torch.device:
 
 
 def data_device(settings: TrainingSettings, device: torch.device, size: int) -> torch.device:
-    """Where data of so many bytes lie while a model trains on the device."""
+    """Return where to keep `size` bytes of data while a model trains on the device."""
     if device.type == "cpu" or settings.data == "host":
         return torch.device("cpu")
     if settings.data == "auto" and size > torch.cuda.mem_get_info(device)[0] / 2:
@@ -28,22 +28,22 @@ def data_device(settings: TrainingSettings, device: torch.device, size: int) -> 
 
 
 def check_precision(settings: TrainingSettings, device: torch.device) -> None:
-    """bf16 on a CPU ends some machines' processes without a word, and is refused."""
+    """Refuse bf16 on a CPU: some CPUs that advertise it kill the process without a message."""
     if settings.precision == "bf16" and device.type == "cpu":
         raise SettingsError("training.precision is 'bf16', which needs a GPU; choose 'fp32' or 'auto'")
 
 
 def precision(settings: TrainingSettings, device: torch.device) -> AbstractContextManager[object]:
-    """bf16 matrix products where they are asked for; weights stay in fp32."""
-    wanted = settings.precision
-    if wanted == "bf16" or (wanted == "auto" and device.type == "cuda"):
+    """Return a context in which matrix products use the precision of the settings; weights stay in fp32."""
+    chosen = settings.precision
+    if chosen == "bf16" or (chosen == "auto" and device.type == "cuda"):
         return torch.autocast(device.type, dtype=torch.bfloat16)
     return nullcontext()
 
 
 @contextmanager
 def explain_out_of_memory(setting: str, value: object) -> Iterator[None]:
-    """Out of memory becomes one line that names the setting to lower."""
+    """Turn an out-of-memory error into a one-line error that names the setting to lower."""
     try:
         yield
     except torch.OutOfMemoryError as error:

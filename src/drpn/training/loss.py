@@ -1,4 +1,4 @@
-"""What training makes small."""
+"""The training losses."""
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -6,36 +6,36 @@ from torch import Tensor
 
 
 def click_losses(scores: Float[Tensor, "B C"], mask: Bool[Tensor, "B C"]) -> Float[Tensor, "B"]:
-    """Eq. 12 of each sample: -log(exp(y+) / (exp(y+) + sum of exp(y-))), the click first.
+    """Return Eq. 12 per sample: -log(exp(y+) / (exp(y+) + sum of exp(y-))), where candidate 0 is the click.
 
-    Slots that no skip could fill stay out of the softmax.
+    Masked slots (impressions with fewer skips than l_k) are excluded from the softmax.
     """
     logits = scores.float().masked_fill(~mask, -torch.inf)
     return torch.logsumexp(logits, dim=-1) - logits[:, 0]
 
 
 def click_loss(scores: Float[Tensor, "B C"], mask: Bool[Tensor, "B C"]) -> Float[Tensor, ""]:
-    """Eq. 12, the mean over the batch in place of the sum."""
+    """Return Eq. 12 as a mean over the batch, where the paper has the sum."""
     return click_losses(scores, mask).mean()
 
 
 def truncated_loss(
     scores: Float[Tensor, "B C"], mask: Bool[Tensor, "B C"], dropped: Int[Tensor, ""]
 ) -> Float[Tensor, ""]:
-    """TCE: the mean over all samples but the `dropped` ones of the largest loss; of equal ones the first are dropped.
+    """Truncated cross-entropy: the mean loss without the `dropped` samples of largest loss; ties drop the first.
 
     Wang, Feng, He, Nie and Chua, "Denoising Implicit Feedback for Recommendation", WSDM 2021.
     """
     losses, _ = torch.sort(click_losses(scores, mask), descending=True, stable=True)  # (B)
     kept = torch.arange(len(losses), device=losses.device) >= dropped  # (B)
-    # a product, so that a loss that is not finite shows even where it is dropped
+    # multiplied rather than selected, so that a dropped loss that is not finite still shows in the result
     return (losses * kept).sum() / kept.sum()
 
 
 def dropped_samples(step: int, samples: int, *, rate: float, steps: int) -> int:
-    """How many of so many samples TCE drops after `step` steps: epsilon(T) = min(alpha T, epsilon_max) of them.
+    """Return how many of `samples` TCE drops after `step` steps: the share epsilon(T) = min(alpha T, epsilon_max).
 
-    `rate` is epsilon_max, and `steps` those in which it is reached: alpha is `rate` / `steps`. Rounded down, so that
-    a batch is never left empty.
+    `rate` is epsilon_max, which is reached after `steps` steps, so alpha is `rate` / `steps`. Rounded down, so that a
+    batch never becomes empty.
     """
     return int(rate * min(step / steps, 1.0) * samples)

@@ -1,4 +1,4 @@
-"""What changes the weights: Adam, and a lazy one that leaves alone the rows of tables that a batch did not use."""
+"""Adam, and a lazy Adam that skips the table rows a batch does not use."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,76 +12,74 @@ from drpn.training.settings import TrainingSettings
 
 
 def build_optimiser(model: ClickModel, settings: TrainingSettings) -> torch.optim.Optimizer:
-    """The one of the settings; AdamW where weights decay, which without decay is Adam."""
-    choices: dict[str, Any] = {
+    """Return the optimiser of the settings: AdamW, which without decay is Adam, or LazyAdam."""
+    options: dict[str, Any] = {
         "lr": settings.rate,
         "weight_decay": settings.decay,
         "fused": True,
         "capturable": next(model.parameters()).is_cuda,
     }
     if settings.optimiser == "adam":
-        return torch.optim.AdamW(model.parameters(), **choices)
+        return torch.optim.AdamW(model.parameters(), **options)
     tables = [module.weight for module in model.modules() if isinstance(module, nn.Embedding)]
     for table in tables:
         give_sparse_gradient(table)
-    others = [one for one in model.parameters() if all(one is not table for table in tables)]
+    others = [parameter for parameter in model.parameters() if all(parameter is not table for table in tables)]
     groups: list[dict[str, Any]] = [{"params": others}, {"params": tables, "lazy": True}]
-    return LazyAdam(groups, **choices)
+    return LazyAdam(groups, **options)
 
 
 class LazyAdam(torch.optim.AdamW):
-    """Adam whose moments and weights of a table's row change only at steps that have a gradient for the row.
+    """Adam that updates a row of an embedding table, and its moments, only in steps where the row has a gradient.
 
-    Adam moves every row at every step, on what it remembers of earlier gradients, and forgets a little each time; of a
-    large table a small batch then costs as much as a large one. Here a row is moved, and forgets, when it is used:
-    after a long rest it moves by its last gradient alone. Corrections for the first steps count all steps.
+    Adam updates every row in every step, from the moments of earlier gradients, so with a large table a small batch
+    costs as much as a large one. Here the moments of an unused row do not decay: the row's next update starts from the
+    moments of its last use. Bias correction counts all steps.
     """
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
-        """One step; gradients of tables may be sparse."""
+        """Update all parameters; gradients of tables may be sparse."""
         if closure is not None:
             raise ValueError("LazyAdam takes no closure; call backward first")
         lazy = [(group, table) for group in self.param_groups if group.get("lazy") for table in group["params"]]
         gradients = [table.grad for _, table in lazy]
         for _, table in lazy:
-            table.grad = None  # not for Adam
+            table.grad = None  # AdamW skips parameters without a gradient
         super().step()
         for (group, table), gradient in zip(lazy, gradients, strict=True):
             table.grad = gradient
             if gradient is not None:
-                self._move_rows(group, table, gradient)
+                self._update_rows(group, table, gradient)
         return None
 
-    def _move_rows(self, group: dict[str, Any], table: Tensor, gradient: Tensor) -> None:
+    def _update_rows(self, group: dict[str, Any], table: Tensor, gradient: Tensor) -> None:
         state = self.state[table]
         if not state:
             state["step"] = torch.zeros((), dtype=torch.float32, device=table.device)
             state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(table), torch.zeros_like(table)
         state["step"] += 1
+        tensors = (table, state["exp_avg"], state["exp_avg_sq"])
         if gradient.is_sparse:
             gradient = gradient.coalesce()
-            used = gradient.values().any(1)  # a row may have been gathered and then dropped
-            rows, of_rows = gradient.indices()[0][used], gradient.values()[used]
-            moved = self._moved(group, state["step"], of_rows, *(each[rows] for each in _slots(table, state)))
-            for each, new in zip(_slots(table, state), moved, strict=True):
-                each[rows] = new
+            used = gradient.values().any(1)  # dropout may leave a gathered row with a zero gradient
+            rows, row_gradients = gradient.indices()[0][used], gradient.values()[used]
+            updated = self._updated(group, state["step"], row_gradients, *(tensor[rows] for tensor in tensors))
+            for tensor, values in zip(tensors, updated, strict=True):
+                tensor[rows] = values
         else:
-            used = gradient.any(1, keepdim=True)  # no row is picked out: nothing waits for a count
-            moved = self._moved(group, state["step"], gradient, *_slots(table, state))
-            for each, new in zip(_slots(table, state), moved, strict=True):
-                each.copy_(torch.where(used, new, each))
+            used = gradient.any(1, keepdim=True)  # a mask: selecting rows would wait for their count
+            updated = self._updated(group, state["step"], gradient, *tensors)
+            for tensor, values in zip(tensors, updated, strict=True):
+                tensor.copy_(torch.where(used, values, tensor))
 
-    def _moved(
+    def _updated(
         self, group: dict[str, Any], step: Tensor, gradient: Tensor, weights: Tensor, mean: Tensor, square: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        first, second = group["betas"]
-        mean = torch.lerp(mean, gradient, 1 - first)
-        square = second * square + (1 - second) * gradient * gradient
-        root = (square / (1 - second**step)).sqrt() + group["eps"]
+        """Return weights and both moments after one step of AdamW."""
+        beta1, beta2 = group["betas"]
+        mean = torch.lerp(mean, gradient, 1 - beta1)
+        square = beta2 * square + (1 - beta2) * gradient * gradient
+        root = (square / (1 - beta2**step)).sqrt() + group["eps"]
         weights = weights * (1 - group["lr"] * group["weight_decay"])
-        return weights - group["lr"] / (1 - first**step) * mean / root, mean, square
-
-
-def _slots(table: Tensor, state: dict[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-    return table, state["exp_avg"], state["exp_avg_sq"]
+        return weights - group["lr"] / (1 - beta1**step) * mean / root, mean, square

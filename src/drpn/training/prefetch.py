@@ -1,4 +1,4 @@
-"""Work done before it is asked for."""
+"""Compute the items of an iterator ahead of time, in a thread."""
 
 import queue
 import threading
@@ -10,36 +10,36 @@ Item = TypeVar("Item")
 
 
 def prefetch(items: Iterator[Item], count: int) -> Iterator[Item]:
-    """The same items, made by another thread, so many before they are asked for; what it raises is raised here."""
-    made: queue.Queue[tuple[Item, None] | tuple[None, BaseException | None]] = queue.Queue(count)
-    left = threading.Event()
+    """Yield the same items, computed by another thread up to `count` ahead; its errors are raised here."""
+    ready: queue.Queue[tuple[Item, None] | tuple[None, BaseException | None]] = queue.Queue(count)
+    closed = threading.Event()
 
-    def give(item: tuple[Item, None] | tuple[None, BaseException | None]) -> None:
-        while not left.is_set():
+    def put(entry: tuple[Item, None] | tuple[None, BaseException | None]) -> None:
+        while not closed.is_set():
             with suppress(queue.Full):
-                made.put(item, timeout=0.1)
+                ready.put(entry, timeout=0.1)
                 return
 
-    def work() -> None:
+    def produce() -> None:
         try:
             for item in items:
-                give((item, None))
-                if left.is_set():
+                put((item, None))
+                if closed.is_set():
                     return
-            give((None, None))
-        except BaseException as error:  # told to whoever takes the items
-            give((None, error))
+            put((None, None))
+        except BaseException as error:  # raised again in the consuming thread
+            put((None, error))
 
-    thread = threading.Thread(target=work, daemon=True)
+    thread = threading.Thread(target=produce, daemon=True)
     thread.start()
     try:
         while True:
-            item, error = made.get()
+            item, error = ready.get()
             if error is not None:
                 raise error
             if item is None:
                 return
             yield item
     finally:
-        left.set()
+        closed.set()
         thread.join()

@@ -1,57 +1,65 @@
-"""What may be chosen about training."""
+"""Settings of a training."""
 
 from dataclasses import dataclass
 from typing import Literal
 
 DEVICE_SETTINGS = ("device", "compile", "record", "data", "save_seconds")
-"""Settings of how a training is run, and not of what it is."""
-_OF_TCE = ("tce_rate", "tce_steps")
+"""Settings that change how a training runs, not what it learns; a run can be resumed with different ones."""
+_TCE_SETTINGS = ("tce_rate", "tce_steps")
 
 
 def ignored_settings(loss: str) -> tuple[str, ...]:
-    """Settings that change nothing of what is learnt with that loss."""
-    return DEVICE_SETTINGS if loss == "tce" else (*DEVICE_SETTINGS, *_OF_TCE)
+    """Return the settings that do not affect a model trained with this loss."""
+    return DEVICE_SETTINGS if loss == "tce" else (*DEVICE_SETTINGS, *_TCE_SETTINGS)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSettings:
-    """How a model is trained; the defaults are those of the paper and of its authors' code."""
+    """How a model is trained.
+
+    `negatives` is the paper's. The paper does not state the learning rate, the batch size or the optimiser: these are
+    those of its authors' code. `epochs` and `patience` are our choice.
+    """
 
     epochs: int = 5
-    """Passes over the clicks, at most."""
+    """Maximum number of passes over the training clicks."""
     batch: int = 128
-    """Samples of a step; a sample is one click with its negatives."""
+    """Samples per step. A sample is one click with its negatives."""
     rate: float = 1e-3
     """Learning rate of Adam."""
     decay: float = 0.0
-    """Weight decay (AdamW); 0 is plain Adam."""
+    """Weight decay, decoupled as in AdamW. 0 is plain Adam."""
     optimiser: Literal["adam", "lazy-adam"] = "adam"
-    """lazy-adam moves of the word and id tables only the rows that a batch used: quicker on a CPU, another Adam."""
+    """lazy-adam updates only those rows of the word and ID tables that a batch uses. It is faster on a CPU but not
+    equivalent to Adam, so the trained weights differ."""
     negatives: int = 4
-    """l_k: skipped news drawn for each click from its own impression."""
+    """l_k: skipped stories sampled for each click from the same impression."""
     loss: Literal["softmax", "tce"] = "softmax"
-    """softmax: every sample counts; tce: those that cost the most are left out, as noise (Wang et al., WSDM 2021)."""
+    """softmax: every sample counts. tce: truncated cross-entropy, which drops the samples of largest loss as noise
+    (Wang et al., WSDM 2021)."""
     tce_rate: float = 0.2
-    """epsilon_max: the largest share of a batch that tce leaves out; the default of its authors' code."""
+    """epsilon_max: the largest share of a batch that tce drops. The default is that of the TCE authors' code."""
     tce_steps: int = 30_000
-    """Steps in which that share rises from nothing to `tce_rate`, evenly; the default of its authors' code."""
+    """Steps over which the dropped share rises linearly from 0 to `tce_rate`. The default is that of the TCE authors'
+    code."""
     patience: int = 2
-    """Stop after so many passes without a better validation AUC."""
+    """Stop after this many epochs without a better validation AUC."""
     seed: int = 0
-    """Same seed and settings, same weights (on CPU)."""
+    """Seed of weights, sampling and dropout. On a CPU the same seed and settings give the same weights."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """auto: a GPU where there is one."""
+    """auto: a GPU if there is one, otherwise the CPU."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """auto: bf16 on a GPU, fp32 on a CPU."""
+    """Precision of matrix products; weights stay in fp32. auto: bf16 on a GPU, fp32 on a CPU."""
     compile: bool = True
-    """On a GPU, where steps are recorded: compile the model first (a minute); pays when training takes several."""
+    """On a GPU with `record`: compile the model before capturing the step. Compiling takes about a minute, so it pays
+    off in trainings of several minutes."""
     record: bool = True
-    """On a GPU: record a step once and play it again; off, each step runs as it comes."""
+    """On a GPU: capture one step as a CUDA graph and replay it. Off: launch every step separately."""
     data: Literal["auto", "device", "host"] = "auto"
-    """With a GPU, where profiles and impressions lie: in its memory, or in the host's, from where batches are fetched
-    ahead; auto: in its own unless they take more than half of what is free."""
+    """With a GPU: keep profiles and impressions in GPU memory (device) or in host memory (host), from which batches are
+    prefetched. auto: GPU memory, unless the data need more than half of what is free."""
     save_seconds: float = 60.0
-    """A checkpoint at least this often, and after every pass."""
+    """Seconds between checkpoints. A checkpoint is also written after every epoch."""
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch", "negatives", "patience", "tce_steps"):

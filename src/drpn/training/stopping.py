@@ -1,4 +1,4 @@
-"""Ctrl-C between two steps, never within one."""
+"""Handle Ctrl-C between two steps of a training, never within one."""
 
 import signal
 import threading
@@ -8,24 +8,24 @@ from types import FrameType
 
 
 class Stopped(KeyboardInterrupt):
-    """The user asked to stop; everything up to here is in the checkpoint."""
+    """The user pressed Ctrl-C; the checkpoint holds all completed steps."""
 
 
 @contextmanager
 def defer_interrupts() -> Iterator[Callable[[], bool]]:
-    """Within the block the first Ctrl-C only sets a flag, which the callable reads; the second interrupts at once."""
-    asked = threading.Event()
-    if threading.current_thread() is not threading.main_thread():  # signals reach the main thread alone
-        yield asked.is_set
+    """Make the first Ctrl-C in the block only set a flag, which the callable reads; the second interrupts at once."""
+    requested = threading.Event()
+    if threading.current_thread() is not threading.main_thread():  # only the main thread receives signals
+        yield requested.is_set
         return
 
-    def ask(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        if asked.is_set():
+    def on_interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        if requested.is_set():
             raise KeyboardInterrupt
-        asked.set()
+        requested.set()
 
-    before = signal.signal(signal.SIGINT, ask)
+    previous = signal.signal(signal.SIGINT, on_interrupt)
     try:
-        yield asked.is_set
+        yield requested.is_set
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, previous)

@@ -1,4 +1,4 @@
-"""The curve of a training as TensorBoard shows it."""
+"""Write the learning curve of a training for TensorBoard."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,12 +9,12 @@ from drpn.errors import SettingsError
 from drpn.output import explain_write_errors
 from drpn.training.loop import OnPoint
 
-if TYPE_CHECKING:  # an extra, which need not be installed
+if TYPE_CHECKING:  # an optional dependency
     from torch.utils.tensorboard import SummaryWriter
 
 
 def check_tensorboard() -> None:
-    """TensorBoard is there, or the error says how to get it."""
+    """Raise an error that says how to install TensorBoard if it is missing."""
     try:
         import torch.utils.tensorboard  # noqa: F401
     except ImportError as error:
@@ -23,18 +23,18 @@ def check_tensorboard() -> None:
 
 @contextmanager
 def event_files(folder: Path, samples: int) -> Iterator[OnPoint]:
-    """Within the block, each point that is told goes to event files in `folder`; `samples` are those of a pass."""
+    """Yield a function that writes a curve point to event files in `folder`; an epoch has `samples` samples."""
     writer: SummaryWriter | None = None
     seconds = 0.0
 
     def write(point: dict[str, Any]) -> None:
         nonlocal writer, seconds
         with explain_write_errors(folder):
-            writer = writer or _open(folder)
-            pass_seconds = max(point["seconds"] - seconds, 0.01)  # the curve rounds to hundredths
+            writer = writer or _open_writer(folder)
+            epoch_seconds = max(point["seconds"] - seconds, 0.01)  # the curve is rounded to hundredths
             for name, value in (
                 ("training/loss", point["loss"]),
-                ("training/samples_per_second", samples / pass_seconds),
+                ("training/samples_per_second", samples / epoch_seconds),
                 ("validation/auc", point["validation_auc"]),
             ):
                 writer.add_scalar(name, value, point["epoch"])
@@ -48,8 +48,8 @@ def event_files(folder: Path, samples: int) -> Iterator[OnPoint]:
             writer.close()
 
 
-def _open(folder: Path) -> "SummaryWriter":
+def _open_writer(folder: Path) -> "SummaryWriter":
     from torch.utils.tensorboard import SummaryWriter
 
-    # a run taken up tells its whole curve again: what earlier files say of it gives way
+    # a resumed run writes its whole curve again, so points in earlier event files are discarded
     return SummaryWriter(folder, purge_step=1)
