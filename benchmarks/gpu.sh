@@ -3,7 +3,7 @@
 # The tests of the kernels run first, beside the compiling that fills the compiler's cache; nothing is timed then.
 set -u
 here=$(dirname "$0")
-out=${1:-$here/../docs/results/bench}
+out=${1:-$here/../build/bench}
 python=${PYTHON:-python}
 mkdir -p "$out"
 export PYTHONPATH="$here/../src:$here/../tests:$here:${PYTHONPATH:-}" PYTHONUNBUFFERED=1

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from provenance import ROOT, machine
 
-OUT = ROOT / "docs" / "results" / "bench"
+OUT = ROOT / "build" / "bench"
+"""Default folder for numbers and pictures; git ignores it."""
 FEW = 6
 """Marks of an axis, at most."""
 TICKS = [digit * 10.0**power for power in range(-4, 9) for digit in (1, 2, 5)]
