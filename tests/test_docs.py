@@ -1,6 +1,7 @@
 """The docs agree with the code."""
 
 import ast
+import pkgutil
 import re
 from pathlib import Path
 
@@ -110,3 +111,22 @@ def test_layout_in_the_docstring_is_the_layout_on_disk(tmp_path: Path, mind: Pat
         assert f"{directory}/" in folder.__doc__
         assert file.split(".")[0] in folder.__doc__, name
     assert Dataset.open(dataset.path).statistics == dataset.statistics
+
+
+PAPER_MAP = (ROOT / "docs" / "paper-map.md").read_text(encoding="utf-8")
+
+
+def test_paper_map_names_existing_tests() -> None:
+    source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    for name in set(re.findall(r"`(test_\w+)`", PAPER_MAP)):
+        assert f"def {name}(" in source, name
+    for path in set(re.findall(r"`(tests/[\w/]+\.py)`", PAPER_MAP)):
+        assert (ROOT / path).is_file(), path
+
+
+def test_paper_map_names_existing_code() -> None:
+    packages = "|".join(path.parent.name for path in (ROOT / "src" / "drpn").glob("*/__init__.py"))
+    names = set(re.findall(rf"`((?:{packages})(?:\.\w+)+)`", PAPER_MAP))
+    assert len(names) > 50
+    for name in names:
+        assert pkgutil.resolve_name(f"drpn.{name}") is not None
