@@ -199,9 +199,9 @@ def page(rows: list[tuple[Fault, Caught | None]]) -> str:
     lines = [
         "# Planted faults",
         "",
-        f"Each fault was planted alone in a copy of the package. Then `{TESTS}` ran",
-        "until a test failed. `python tests/mutations/faults.py` writes this page; `tests/mutations/test_faults.py` checks",
-        "that every fault is caught.",
+        f"Each fault was planted alone in a copy of the package. Then `{TESTS}` ran until a test",
+        "failed. `python tests/mutations/faults.py` writes this page; `tests/mutations/test_faults.py` checks that",
+        "every fault is caught.",
         "",
         "| fault | file | first test that failed |",
         "|---|---|---|",
