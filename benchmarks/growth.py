@@ -152,7 +152,7 @@ def sweep(varied: str, values: list[int], repeats: int, seed: int) -> list[dict[
             "varied": varied,
             "value": value,
             "seconds": float(f"{statistics.median(seconds[key, value]):.4g}"),
-            "repeats": [float(f"{each:.4g}") for each in seconds[key, value]],
+            "repeats": [float(f"{spent:.4g}") for spent in seconds[key, value]],
             "operations": operations[key, value],
         }
         for key, value in runs
@@ -178,7 +178,9 @@ def exponents(points: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 continue
             measured = [point for point in points if (point["part"], point["varied"]) == (key, varied)]
             costs = part.formula(varied)
-            rounds = [slope(values, list(each)) for each in zip(*(point["repeats"] for point in measured), strict=True)]
+            rounds = [
+                slope(values, list(times)) for times in zip(*(point["repeats"] for point in measured), strict=True)
+            ]
             rows.append({
                 "part": key,
                 "varied": varied,
