@@ -40,7 +40,7 @@ bench: install  ## Measure on this CPU: training, evaluation, preparing logs, ho
 	$(BIN)/python benchmarks/evaluation.py --device cpu --seconds 5
 	$(BIN)/python benchmarks/prepare.py --impressions 100000 400000 --memory 2GB
 	$(BIN)/python benchmarks/exponents.py --seconds 3
-	@echo "numbers and pictures: docs/results/bench"
+	@echo "numbers and pictures: build/bench"
 
 lock:  ## Write requirements.lock anew from the ranges in pyproject.toml
 	rm -rf build/lock && $(PYTHON) -m venv build/lock

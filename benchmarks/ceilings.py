@@ -1,7 +1,7 @@
-"""What a GPU gives at best, measured: `python benchmarks/ceilings.py`.
+"""Measure the limits of a GPU: `python benchmarks/ceilings.py`.
 
-Bytes copied a second, and products of bf16 matrices a second: large square ones, and those of DRPN's news and titles.
-The floor that `docs/performance.md` counts stands on these.
+Bytes copied per second, and the rate of bf16 matrix products: large square ones, and those of DRPN's stories and
+titles. The lower bound in `docs/performance.md` uses these numbers.
 """
 
 import argparse
@@ -16,19 +16,19 @@ from reporting import OUT, leave, table
 PRODUCTS = {
     "square, 8,192": (8_192, 8_192, 8_192),
     "words of titles to queries, keys and values": (394_000, 304, 904),
-    "news to all projections of a view": (26_000, 304, 7_200),
+    "stories to all projections of a view": (26_000, 304, 7_200),
 }
-"""Rows, numbers summed over, columns."""
+"""Rows, inner size, columns."""
 COPIED = 4 << 30
 
 
 def per_second(run: Callable[[], int]) -> float:
-    """Units a second of some work."""
+    """Units of work per second."""
     return rate(run, torch.device("cuda"), seconds=1.0, warm=3)[0].median
 
 
 def product(rows: int, inner: int, columns: int) -> float:
-    """TFLOP/s of a product of such matrices."""
+    """TFLOP/s of a matrix product of this shape."""
     left, right = (torch.randn(shape, device="cuda").bfloat16() for shape in ((rows, inner), (inner, columns)))
 
     def run() -> int:
@@ -43,9 +43,9 @@ def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=OUT)
-    given = parser.parse_args()
+    options = parser.parse_args()
     if not torch.cuda.is_available():
-        raise SystemExit("there is no GPU here to be measured")
+        raise SystemExit("no GPU found; this program measures a GPU")
     source = torch.empty(COPIED, dtype=torch.uint8, device="cuda").random_()
     target = torch.empty_like(source)
 
@@ -58,7 +58,7 @@ def main() -> None:
     products = {name: significant(product(*shape)) for name, shape in PRODUCTS.items()}
     table(["what", "measured"], [["copy, TB/s read and written", significant(bandwidth)],
                                  *([f"{name}, TFLOP/s", value] for name, value in products.items())])  # fmt: skip
-    leave("ceilings-cuda", {"copy_tb_per_s": significant(bandwidth), "bf16_tflop_per_s": products}, [], given.out)
+    leave("ceilings-cuda", {"copy_tb_per_s": significant(bandwidth), "bf16_tflop_per_s": products}, [], options.out)
 
 
 if __name__ == "__main__":

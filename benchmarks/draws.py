@@ -1,4 +1,4 @@
-"""Numbers by chance: news by popularity, clicks with a heavy tail, words by Zipf's law."""
+"""Random draws: stories by popularity, clicks with a heavy tail, words by Zipf's law."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -8,19 +8,19 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 ONCE, MOST = 2 / 3, 250
-"""Share of users with a single click, and the most clicks of any user."""
+"""Share of users with a single click, and the largest number of clicks of a user."""
 CHUNK = 2**21
-"""Numbers drawn at once, at most."""
+"""Upper limit of numbers drawn at once."""
 
 
 class Ragged(NamedTuple):
-    """Sequences of unequal length, one after the other."""
+    """Sequences of unequal length, concatenated."""
 
     offsets: NDArray[np.int64]
     flat: NDArray[np.int32]
 
     def padded(self, first: NDArray[np.int64], sizes: NDArray[np.int64], width: int) -> NDArray[np.int32]:
-        """From each sequence `sizes` values from the `first` on, then zeros; row 0 is all padding."""
+        """A table with `sizes` values of each sequence, starting at `first`, then zeros; row 0 is padding."""
         slots = np.arange(width)
         real = slots < sizes[:, None]
         table = np.zeros((len(sizes) + 1, width), dtype=np.int32)
@@ -29,14 +29,14 @@ class Ragged(NamedTuple):
 
 
 class Popularity:
-    """News that are drawn in proportion to 1/rank."""
+    """Draws stories in proportion to 1/rank."""
 
     def __init__(self, news: int, rng: Generator) -> None:
         self._news, self._rng = news, rng
         self._row_of_rank = rng.permutation(np.arange(1, news + 1, dtype=np.int32))
 
     def distinct(self, sizes: NDArray[np.int64]) -> Ragged:
-        """Sequences of such sizes, no news twice within one, each in a random order."""
+        """Sequences of the given sizes in random order, without repeated stories in a sequence."""
         assert sizes.max() <= self._news // 2
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         flat = np.zeros(offsets[-1], dtype=np.int32)
@@ -48,7 +48,7 @@ class Popularity:
         return Ragged(offsets, flat)
 
     def _ranks(self, real: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Different ranks in each row where it is real, and anything elsewhere."""
+        """Distinct ranks in the real positions of each row; other positions are arbitrary."""
         drawn = np.where(real, self._draw(real.shape), -1 - np.arange(real.shape[1], dtype=np.int32))
         unsettled = np.arange(len(drawn))
         while len(unsettled):
@@ -57,10 +57,10 @@ class Popularity:
             part[:, 1:][twice] = self._draw(int(twice.sum()))
             drawn[unsettled] = part
             unsettled = unsettled[twice.any(axis=1)]
-        # a random number above each rank shuffles the row when it is sorted; what is not real goes to the end
-        chance = self._rng.integers(0, 2**30, drawn.shape, dtype=np.int64) << 32
-        chance[drawn < 0] = 2**30 << 32
-        return np.sort(chance | np.maximum(drawn, 0), axis=1) & 0xFFFF_FFFF
+        # sorting by a random number in the upper bits shuffles each row; padding goes to the end
+        shuffle = self._rng.integers(0, 2**30, drawn.shape, dtype=np.int64) << 32
+        shuffle[drawn < 0] = 2**30 << 32
+        return np.sort(shuffle | np.maximum(drawn, 0), axis=1) & 0xFFFF_FFFF
 
     def _draw(self, shape: int | tuple[int, ...]) -> NDArray[np.int32]:
         """P(rank) = log(1 + 1 / (rank + 1)) / log(news + 1), ranks from 0."""
@@ -69,7 +69,7 @@ class Popularity:
 
 
 def _chunks(order: NDArray[np.int64], sizes: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-    """Stretches of the order, along which sizes rise, that take little room when padded."""
+    """Slices of the order, in which sizes increase, that stay small when padded."""
     start = 0
     while start < len(order):
         stop = start + max(CHUNK // max(int(sizes[order[start]]), 1), 1)
@@ -79,17 +79,17 @@ def _chunks(order: NDArray[np.int64], sizes: NDArray[np.int64]) -> Iterator[NDAr
 
 
 def heavy_tail(users: int, mean: float, rng: Generator) -> NDArray[np.int64]:
-    """Clicks of each user: one for two thirds of them, a power law for the others, with the mean that is wanted."""
+    """Clicks of each user: one for two thirds of them, a power law with the given overall mean for the others."""
     values = np.arange(2, MOST + 1)
     wanted = (mean - ONCE) / (1 - ONCE)
     low, high = 0.0, 4.0
     for _ in range(50):
         power = (low + high) / 2
-        chance = values**-power
-        chance /= chance.sum()
-        low, high = (power, high) if (chance * values).sum() > wanted else (low, power)
-    bounds = np.cumsum([ONCE, *((1 - ONCE) * chance)])
-    # one user in each of as many equal parts of the distribution: the mean is right for few users too
+        probability = values**-power
+        probability /= probability.sum()
+        low, high = (power, high) if (probability * values).sum() > wanted else (low, power)
+    bounds = np.cumsum([ONCE, *((1 - ONCE) * probability)])
+    # stratified: one user in each of `users` equal parts of the distribution, so the mean holds for few users too
     uniform = rng.permutation((np.arange(users) + rng.random(users)) / users)
     return 1 + np.minimum(np.searchsorted(bounds, uniform, side="right"), MOST - 1)
 
@@ -103,8 +103,8 @@ def zipf(kinds: int, size: int, rng: Generator) -> NDArray[np.int64]:
 def around(
     mean: float, *, spread: float, size: int, rng: Generator, within: tuple[float, float] = (0.0, np.inf)
 ) -> NDArray[np.float64]:
-    """Log-normal numbers within bounds, scaled until the bounds no longer move their mean."""
-    found = rng.lognormal(0.0, spread, size)
+    """Log-normal numbers clipped to `within`, rescaled until clipping no longer changes their mean."""
+    values = rng.lognormal(0.0, spread, size)
     for _ in range(20):
-        found = np.clip(found * (mean / found.mean()), *within)
-    return found
+        values = np.clip(values * (mean / values.mean()), *within)
+    return values

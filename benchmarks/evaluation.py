@@ -1,9 +1,8 @@
-"""How fast models evaluate and rank: `python benchmarks/evaluation.py`.
+"""Measure evaluation and ranking speed: `python benchmarks/evaluation.py`.
 
-For each model, shape of data and number of threads: news encoded a second; impressions of 37 candidates scored a
-second, with all news encoded before and with the encoding included; and the time to rank 37 candidates for one user.
-The shape `library` is that of public libraries' defaults, titles of 20 words and 50 clicked news, with every profile
-full.
+Reports for each model, data shape and number of threads: stories encoded per second; impressions of 37 candidates
+scored per second, without and with encoding all stories; and the time to rank 37 candidates for one user. The shape
+`library` has the defaults of public libraries: titles of 20 words and 50 clicked stories, with every profile full.
 """
 
 import argparse
@@ -26,19 +25,19 @@ from reporting import OUT, Panel, leave, table
 from shape import ShapeSettings, kept_shape
 
 TEST = 338_824
-"""The last 90 % of the 376,471 impressions of MIND-large's dev part, which the paper tests on."""
+"""The paper's test set: the last 90 % of the 376,471 impressions of MIND-large's dev part."""
 SHAPES = {
     "mind": ShapeSettings(fixed=True, test=TEST),
     "library": ShapeSettings(fixed=True, test=TEST, words=20, clicked=50, full=True),
 }
 WORDS = ShapeSettings().vocabulary
-"""Of every generated folder, whatever its scale: a smaller table of words would stay in the processor's cache."""
+"""Vocabulary at every scale: a smaller word table would fit the processor's cache."""
 LIBRARY = ("nrms", "library")
-"""The one model whose evaluation others have measured, at their shape."""
+"""The model and shape for which other libraries have published numbers."""
 
 
 def shaped(shape: str, scale: float) -> Dataset:
-    """The folder of a shape at some scale."""
+    """The dataset folder of a shape at a scale."""
     return kept_shape(dataclasses.replace(SHAPES[shape].scaled(scale), vocabulary=WORDS))
 
 
@@ -46,7 +45,7 @@ def shaped(shape: str, scale: float) -> Dataset:
 def measure(
     model: ClickModel, tables: Tables, impressions: Impressions, *, seconds: float, calls: int
 ) -> dict[str, Any]:
-    """News a second, impressions a second, and the latency of one ranking."""
+    """Stories and impressions per second, and the latency of one ranking."""
     model.eval()
     device = tables.clicked.device
     peak = Peak(device)
@@ -77,7 +76,7 @@ def measure(
 def _latency(
     model: ClickModel, tables: Tables, impressions: Impressions, encoded: Any, *, seconds: float, calls: int
 ) -> dict[str, float]:
-    """Of one user's candidates, from row numbers to their order, over a catalogue that is encoded."""
+    """Latency of ranking one user's candidates, from row numbers to their order; all stories are already encoded."""
     device = tables.clicked.device
     users, offsets, flat = (np.array(part) for part in (impressions.users, impressions.offsets, impressions.candidates))
 
@@ -95,13 +94,13 @@ def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="a dataset folder; default: generated, of each shape")
-    parser.add_argument("--scale", type=float, help="of MIND-large's shape; default: 0.05 on a CPU, 1 on a GPU")
+    parser.add_argument("--scale", type=float, help="scale of MIND-large's shape; default: 0.05 on a CPU, 1 on a GPU")
     parser.add_argument("--models", nargs="+", default=["drpn", "nrms"])
     parser.add_argument("--shapes", nargs="+", default=list(SHAPES), choices=list(SHAPES))
     parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
-    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2], help="of a CPU")
+    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2], help="CPU threads")
     parser.add_argument("--seconds", type=float, default=10.0, help="for each number")
-    parser.add_argument("--calls", type=int, default=1_000, help="rankings to time, at most")
+    parser.add_argument("--calls", type=int, default=1_000, help="upper limit of timed rankings")
     parser.add_argument("--set", dest="sets", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--out", type=Path, default=OUT)
     given = parser.parse_args()
@@ -118,14 +117,14 @@ def main() -> None:
         data[shape] = dataset.statistics | {"settings": dataset.manifest["settings"]}
         model, tables = network(name, load_settings(None, given.sets, model=name).model, dataset, device)
         for count in given.threads if device.type == "cpu" else [None]:
-            # on a GPU in the precision of evaluation
+            # a GPU evaluates in bf16
             with threads(count), torch.autocast("cuda", torch.bfloat16, enabled=device.type == "cuda"):
                 found = measure(model, tables, dataset.impressions("test"), seconds=given.seconds, calls=given.calls)
             rows.append({"model": name, "shape": shape, "threads": count, **found})
             print(rows[-1], flush=True)
     print()
     table(
-        ["model", "shape", "threads", "news/s", "impressions/s", "with encoding", "one user ms", "p95 ms", "peak MB"],
+        ["model", "shape", "threads", "stories/s", "impressions/s", "with encoding", "user ms", "p95 ms", "peak MB"],
         [[row["model"], row["shape"], row["threads"], row["news_encoded"]["per_s"], row["impressions_scored"]["per_s"],
           row["impressions_with_encoding"]["per_s"], row["one_user"]["p50_ms"], row["one_user"]["p95_ms"],
           row["peak_mb"]] for row in rows],
@@ -135,7 +134,7 @@ def main() -> None:
 
 
 def panels(rows: list[dict[str, Any]]) -> list[Panel]:
-    """Rates and latency against the number of threads."""
+    """Panels of rates and latency against the number of threads."""
     names = list(dict.fromkeys(f"{row['model']}, {row['shape']}" for row in rows))
 
     def lines(part: str, key: str) -> dict[str, list[tuple[float, float]]]:
@@ -145,7 +144,7 @@ def panels(rows: list[dict[str, Any]]) -> list[Panel]:
         }
 
     return [
-        Panel("threads", "news encoded/s", lines("news_encoded", "per_s")),
+        Panel("threads", "stories encoded/s", lines("news_encoded", "per_s")),
         Panel("threads", "impressions/s, encoding included", lines("impressions_with_encoding", "per_s")),
         Panel("threads", "ms to rank for one user, p95", lines("one_user", "p95_ms")),
     ]

@@ -1,11 +1,12 @@
-"""How cost grows with impressions, users, news and candidates: `python benchmarks/exponents.py`.
+"""How cost grows with impressions, users, stories and candidates: `python benchmarks/exponents.py`.
 
-Each is varied alone, by doubling, and the exponent is the slope in logarithms: 1 is linear growth, 0 none. What is
-counted is seconds of processor time, which other work on the machine moves least: evaluation and steps of training on
-one thread, `drpn prepare` in a process of its own, all its threads and its start included.
+Doubles one size at a time. The exponent is the slope of the logarithms: 1 is linear growth, 0 none. Cost is processor
+time, which other work on the machine affects least: evaluation and training steps on one thread, `drpn prepare` in its
+own process with all its threads and its start-up.
 """
 
 import argparse
+import itertools
 import os
 import shutil
 import statistics
@@ -34,14 +35,14 @@ from training import training_steps
 
 CPU = torch.device("cpu")
 BASE = ShapeSettings(news=16_000, vocabulary=8_000, users=8_000, impressions=4_000, validation=100, test=100)
-"""The data of evaluation and training; those of `drpn prepare` are about as large."""
+"""The data for evaluation and training; the logs for `drpn prepare` are of similar size."""
 LOGS = {"impressions": 50_000, "candidates": 20, "news": 4_000, "users": 4_000}
 BATCH = 32
 DOUBLED = 4
-"""Values of a sweep; the exponent is of the three largest, where what is fixed counts least."""
+"""Values of a sweep; the exponent uses the three largest, where fixed costs matter least."""
 
 Run = Callable[[], float]
-"""Does the work once; gives its seconds."""
+"""Does the work once and returns its seconds."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Sweep:
     values: list[int]
     make: Callable[[int], Run]
     rounds: int = 5
-    """Repeats, which go round the values, so that a slow moment meets all alike."""
+    """Repeats; each goes through all values, so a slow moment affects all of them."""
 
 
 def doubled(first: int) -> list[int]:
@@ -62,7 +63,7 @@ def doubled(first: int) -> list[int]:
 
 
 def shown(dataset: Dataset, *, impressions: int, users: int, candidates: int) -> Impressions:
-    """So many impressions of so many users, by chance."""
+    """Random impressions of the options sizes."""
     rng = np.random.default_rng(0)
     readers = np.concatenate([np.arange(users), rng.integers(0, users, max(impressions - users, 0))])[:impressions]
     flat = rng.integers(1, len(dataset.news_ids), impressions * candidates, dtype=np.int32)
@@ -78,7 +79,7 @@ def shown(dataset: Dataset, *, impressions: int, users: int, candidates: int) ->
 
 
 def evaluation_sweeps(name: str) -> Iterator[Sweep]:
-    """Scoring with all news encoded before, and encoding them."""
+    """Scoring with encoded stories, and encoding stories."""
     dataset = kept_shape(BASE)
     model, tables = network(name, load_settings(model=name).model, dataset, CPU)
     model.eval()
@@ -101,7 +102,7 @@ def evaluation_sweeps(name: str) -> Iterator[Sweep]:
 
 
 def training_sweeps(name: str, scratch: Path) -> Iterator[Sweep]:
-    """One step of training, in data of different size."""
+    """One training step on data of different sizes."""
 
     def step(**sizes: int) -> Run:
         folder = scratch / "-".join([name, *(f"{key}-{value}" for key, value in sizes.items())])
@@ -137,14 +138,14 @@ def prepare_sweeps(scratch: Path) -> Iterator[Sweep]:
 
 
 def timed(run: Callable[[], object]) -> float:
-    """Seconds of processor time of a call."""
+    """Processor seconds of a call."""
     start = time.process_time()
     run()
     return time.process_time() - start
 
 
 def measured(sweep: Sweep, seconds: float) -> dict[str, Any]:
-    """The times at each value, and the exponent; after so many seconds no further round begins."""
+    """Times at each value and the exponent; starts no further round after `seconds`."""
     runs = {value: sweep.make(value) for value in sweep.values}
     if sweep.rounds > 1:
         for run in runs.values():
@@ -159,7 +160,7 @@ def measured(sweep: Sweep, seconds: float) -> dict[str, Any]:
         "cost": sweep.cost,
         "varied": sweep.varied,
         "values": sweep.values,
-        "seconds": [significant(each) for each in medians],
+        "seconds": [significant(median) for median in medians],
         "exponent": slope(sweep.values[-3:], medians[-3:]),
         "of_single_rounds": [min(slopes), max(slopes)],
         "rounds": len(rounds),
@@ -171,34 +172,34 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", default=["drpn", "nrms"])
     parser.add_argument("--parts", nargs="+", default=["evaluation", "training", "prepare"])
-    parser.add_argument("--seconds", type=float, default=10.0, help="for each sweep, its first round not counted")
+    parser.add_argument("--seconds", type=float, default=10.0, help="for each sweep, without its first round")
     parser.add_argument("--out", type=Path, default=OUT)
-    given = parser.parse_args()
-    # threads that wait for each other use processor time too
+    options = parser.parse_args()
+    # threads that wait for each other also use processor time
     os.environ["OMP_NUM_THREADS"] = "1"
     rows = []
     with threads(1), tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder)
-        sweeps = [evaluation_sweeps(name) for name in available(given.models) if "evaluation" in given.parts]
-        sweeps += [training_sweeps(name, scratch) for name in available(given.models) if "training" in given.parts]
-        sweeps += [prepare_sweeps(scratch)] if "prepare" in given.parts else []
-        for sweep in (one for some in sweeps for one in some):
-            rows.append(measured(sweep, given.seconds))
+        sweeps = [evaluation_sweeps(name) for name in available(options.models) if "evaluation" in options.parts]
+        sweeps += [training_sweeps(name, scratch) for name in available(options.models) if "training" in options.parts]
+        sweeps += [prepare_sweeps(scratch)] if "prepare" in options.parts else []
+        for sweep in itertools.chain.from_iterable(sweeps):
+            rows.append(measured(sweep, options.seconds))
             print(rows[-1], flush=True)
     print()
     table(
-        ["cost", "grows with", "from", "to", "exponent", "least", "most", "CPU s at most"],
+        ["cost", "grows with", "from", "to", "exponent", "lowest", "highest", "CPU s at largest"],
         [[row["cost"], row["varied"], row["values"][-3], row["values"][-1], f"{row['exponent']:.2f}",
-          *(f"{each:.2f}" for each in row["of_single_rounds"]), row["seconds"][-1]] for row in rows],
+          *(f"{exponent:.2f}" for exponent in row["of_single_rounds"]), row["seconds"][-1]] for row in rows],
     )  # fmt: skip
     panels = [
-        Panel(varied, "seconds of processor time", {
+        Panel("stories" if varied == "news" else varied, "seconds of processor time", {
             f"{row['cost']}: {row['exponent']:.2f}": list(zip(row["values"], row["seconds"], strict=True))
             for row in rows if row["varied"] == varied
         })
         for varied in dict.fromkeys(row["varied"] for row in rows)
     ]  # fmt: skip
-    leave("exponents", {"base": {"shape": asdict(BASE), "logs": LOGS}, "runs": rows}, panels, given.out)
+    leave("exponents", {"base": {"shape": asdict(BASE), "logs": LOGS}, "runs": rows}, panels, options.out)
 
 
 if __name__ == "__main__":

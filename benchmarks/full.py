@@ -1,7 +1,7 @@
-"""A whole training of the paper's size, from a dataset folder to a bundle: `python benchmarks/full.py`.
+"""Time a whole training of the paper's size, from a dataset folder to a bundle: `python benchmarks/full.py`.
 
-MIND-large's shape: half a million clicks a pass, five passes, validation and a checkpoint after each, compiling
-included. Nothing can be learned from the generated data; the time is what counts.
+MIND-large's shape: half a million clicks an epoch, five epochs, validation and a checkpoint after each, compiling
+included. The generated data contain nothing to learn; only the time matters.
 """
 
 import argparse
@@ -30,31 +30,31 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0, help="of MIND-large's shape")
     parser.add_argument("--set", dest="sets", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--out", type=Path, default=OUT)
-    given = parser.parse_args()
-    dataset = kept_shape(ShapeSettings().scaled(given.scale))
-    settings = load_settings(None, [*SETS, *given.sets], model=given.model)
+    options = parser.parse_args()
+    dataset = kept_shape(ShapeSettings().scaled(options.scale))
+    settings = load_settings(None, [*SETS, *options.sets], model=options.model)
     with tempfile.TemporaryDirectory() as scratch:
         start = time.perf_counter()
-        run = train(dataset.path, Path(scratch) / "run", model=given.model, settings=settings.model,
+        run = train(dataset.path, Path(scratch) / "run", model=options.model, settings=settings.model,
                     training=settings.training, progress=Lines())  # fmt: skip
         seconds = time.perf_counter() - start
         curve = [json.loads(line) for line in (run.path / "curve.jsonl").read_text().splitlines()]
         clicks = run.bundle().manifest["training"]["clicks"]
-    passes = [curve[0]["seconds"], *(b["seconds"] - a["seconds"] for a, b in itertools.pairwise(curve))]
+    epochs = [curve[0]["seconds"], *(b["seconds"] - a["seconds"] for a, b in itertools.pairwise(curve))]
     device = "cuda" if torch.cuda.is_available() else "cpu"
     facts = {
         "device": device,
-        "model": given.model,
-        "sets": [*SETS, *given.sets],
+        "model": options.model,
+        "sets": [*SETS, *options.sets],
         "clicks": clicks,
         "seconds": significant(seconds),
-        "passes_s": [significant(one) for one in passes],
-        "rest_s": significant(seconds - sum(passes)),
+        "epochs_s": [significant(epoch) for epoch in epochs],
+        "rest_s": significant(seconds - sum(epochs)),
         "data": dataset.statistics,
     }
-    table(["what", "s"], [["whole", seconds], *([f"pass {number}", one] for number, one in enumerate(passes, start=1)),
-                          ["opening, validation, checkpoints, bundle", seconds - sum(passes)]])  # fmt: skip
-    leave(f"full-{device}", facts, [], given.out)
+    table(["what", "s"], [["whole", seconds], *([f"epoch {n}", epoch] for n, epoch in enumerate(epochs, start=1)),
+                          ["opening, validation, checkpoints, bundle", seconds - sum(epochs)]])  # fmt: skip
+    leave(f"full-{device}", facts, [], options.out)
 
 
 if __name__ == "__main__":

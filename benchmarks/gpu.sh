@@ -1,18 +1,18 @@
 #!/bin/sh
-# Everything that is measured on a GPU, in less than eight minutes: benchmarks/gpu.sh [OUT]
-# The tests of the kernels run first, beside the compiling that fills the compiler's cache; nothing is timed then.
+# Run all GPU benchmarks in less than eight minutes: benchmarks/gpu.sh [OUT]
+# Kernel tests run first, while other processes fill the compiler's cache; nothing is timed during that.
 set -u
 here=$(dirname "$0")
-out=${1:-$here/../docs/results/bench}
+out=${1:-$here/../build/bench}
 python=${PYTHON:-python}
 mkdir -p "$out"
 export PYTHONPATH="$here/../src:$here/../tests:$here:${PYTHONPATH:-}" PYTHONUNBUFFERED=1
 
-said() { echo; echo "== $(date +%T) $*"; }
+log() { echo; echo "== $(date +%T) $*"; }
 
-said "a whole training, nothing compiled before"
+log "whole training, without a compiler cache"
 $python "$here/full.py" --out "$out" || exit 1
-said "tests, and compiling for the batch sizes"
+log "tests, and compiling for the batch sizes"
 for batch in 128 512 8192; do
     $python "$here/training.py" --models drpn --batches $batch --seconds 0.1 --out "$out/compiling-$batch" \
         > "$out/compiling-$batch.log" 2>&1 &
@@ -25,12 +25,12 @@ wait
 cat "$out"/compiling-tests-*.log > "$out/tests-cuda.log"
 grep -E "^FAILED|^ERROR| passed| failed" "$out/tests-cuda.log"
 rm -rf "$out"/compiling-*
-said "ceilings"
+log "hardware ceilings"
 $python "$here/ceilings.py" --out "$out" || exit 1
-said "training"
+log "training"
 $python "$here/training.py" --seconds 4 --out "$out" || exit 1
-said "evaluation"
+log "evaluation"
 $python "$here/evaluation.py" --seconds 3 --shapes mind --out "$out" || exit 1
-said "parts"
+log "parts of a step"
 $python "$here/parts.py" --models drpn --out "$out" || exit 1
-said "done"
+log "done"

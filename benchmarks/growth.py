@@ -1,13 +1,14 @@
-"""How DRPN's time grows with its lengths and its size: `python benchmarks/growth.py`.
+"""How DRPN's time grows with sequence lengths and vector size: `python benchmarks/growth.py`.
 
-Times forward passes on one thread of a CPU, in fp32, for titles of L words, l_p clicked and l_n skipped news, and
-vectors of size d, each varied alone; sets the exponents beside those of the paper's appendix B. Writes a JSON file, a
-picture and a page.
+Times forward passes on one CPU thread in fp32 for titles of L words, l_p clicked and l_n skipped stories, and vectors
+of size d, varying one at a time. Compares the exponents with those of the paper's appendix B. Writes a page and a
+picture into docs/, and a JSON file into build/bench.
 """
 
 import argparse
 import json
 import statistics
+import textwrap
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -24,14 +25,15 @@ from drpn.drawing.pictures import CAUSES, FAINT, INK, new_figure, save
 from drpn.models.base import DataShape
 from drpn.models.drpn import Drpn, DrpnSettings
 from provenance import ROOT, machine
+from reporting import OUT
 
 WORDS, NEWS, TITLES, USERS, CANDIDATES, NEIGHBOURS = 5_000, 256, 32, 8, 16, 5
-"""Words and news to draw from, titles of a news stage, users and candidates of a score, neighbours of a news."""
+"""Vocabulary and catalogue size, titles encoded at once, users and candidates scored at once, neighbours of a story."""
 
 
 @dataclass(frozen=True)
 class Lengths:
-    """What is varied; the defaults are near the paper's settings."""
+    """The varied sizes; the defaults are near the paper's settings."""
 
     title: int = 16
     clicked: int = 32
@@ -40,7 +42,7 @@ class Lengths:
 
 
 SYMBOLS = {"title": "L", "clicked": "l_p", "skipped": "l_n", "size": "d"}
-WORDING = {"title": "words of a title, L", "clicked": "clicked news, $l_p$", "skipped": "skipped news, $l_n$",
+WORDING = {"title": "words of a title, L", "clicked": "clicked stories, $l_p$", "skipped": "skipped stories, $l_n$",
            "size": "size of vectors, d"}  # fmt: skip
 VALUES = {
     "title": [16, 32, 64, 128, 256],
@@ -51,16 +53,16 @@ VALUES = {
 
 
 class Part(NamedTuple):
-    """What is timed."""
+    """A timed part of the model."""
 
     name: str
     colour: str
     varied: tuple[str, ...]
     appendix: Callable[[Lengths], float] | None
-    """Appendix B's formula, each term counted once; None where it has none."""
+    """Appendix B's formula with each term counted once; None if the appendix has no formula."""
 
     def formula(self, varied: str) -> list[float] | None:
-        """What the appendix gives at each value."""
+        """The formula's cost at each value."""
         if self.appendix is None:
             return None
         return [self.appendix(replace(Lengths(), **{varied: value})) for value in VALUES[varied]]
@@ -75,13 +77,32 @@ def _inference(at: Lengths) -> float:
 
 
 TITLE = Part("title encoder", CAUSES["interest"][0], ("title", "size"), _title)
-STAGE = Part("news stage", CAUSES["accident"][0], ("title", "size"), None)
+STAGE = Part("encode_news", CAUSES["accident"][0], ("title", "size"), None)
 SCORE = Part("score", CAUSES["missed"][0], ("clicked", "skipped", "size"), _inference)
 PARTS = {"title": TITLE, "stage": STAGE, "score": SCORE}
+WIDTH = 118
+PARTS_EXPLAINED = [
+    f"title encoder: `Drpn.title` on {TITLES} titles. Appendix B: O(L²d + Ld²).",
+    f"""encode_news: `Drpn.encode_news` on {TITLES} stories: the title encoder, the graph network and the projections
+    that depend on the story alone. Apart from the title encoder the cost of a story is O(d²) for any L, so encode_news
+    grows more slowly with L than the title encoder. The appendix has no formula for it.""",
+    f"""score: `Drpn.score` for {USERS} users with {CANDIDATES} candidates each, both interest encoders. Appendix B
+    gives O((l_p+l_n)d² + (l_p² + l_n² + (l_p+l_n)²)d) for each encoder, and O((l_p² + l_n² + (l_p+l_n)²)d) for
+    inference, when the stories are already encoded. The table and the dashed lines use the second formula, because
+    encode_news computes the projections. Some of the (l_p+l_n)d² cost stays in `score`: in the semantic encoder, W^I
+    of Eq. 2 (and W_a of Eq. 3, d by d') read the output of the self-attention, which depends on the user. The
+    appendix leaves this out. It makes operations grow faster with d and more slowly with the lengths.""",
+]
+EXPONENTS_EXPLAINED = """An exponent is the least-squares slope of the medians on logarithmic axes, over the upper half
+of the values. The range shows the smallest and the largest slope of a single round of repeats. Other work on the
+machine changes the slopes: expect another run to differ within that range. The exponent of the formula is taken over
+the same values with each term counted once; lower terms still matter there, so it is below the highest power.
+Operations are those of matrix products. Time is not proportional to operations: softmax, masks and row look-ups take
+time too, and large matrix products run at a higher rate than small ones."""
 
 
 def passes(at: Lengths, seed: int) -> dict[str, Callable[[], Any]]:
-    """The forward passes at some lengths, with random weights and full sequences."""
+    """The forward passes at the given lengths, with random weights and full sequences."""
     torch.manual_seed(seed)
     shape = DataShape(news=NEWS, words=WORDS, users=USERS + 1, categories=2, subcategories=2)
     model = Drpn(DrpnSettings(size=at.size), shape).eval()
@@ -90,33 +111,33 @@ def passes(at: Lengths, seed: int) -> dict[str, Callable[[], Any]]:
     def draw(below: int, *size: int) -> torch.Tensor:
         return torch.from_numpy(rng.integers(1, below, size))
 
-    some = NewsRows(torch.arange(NEWS), draw(WORDS, NEWS, at.title), draw(NEWS, NEWS, NEIGHBOURS),
-                    torch.ones(NEWS, dtype=torch.int64), torch.ones(NEWS, dtype=torch.int64),
-                    torch.ones(NEWS, dtype=torch.bool))  # fmt: skip
+    catalogue = NewsRows(torch.arange(NEWS), draw(WORDS, NEWS, at.title), draw(NEWS, NEWS, NEIGHBOURS),
+                         torch.ones(NEWS, dtype=torch.int64), torch.ones(NEWS, dtype=torch.int64),
+                         torch.ones(NEWS, dtype=torch.bool))  # fmt: skip
     users = torch.arange(1, USERS + 1)
     profiles = Profiles(users, draw(NEWS, USERS, at.clicked), draw(NEWS, USERS, at.skipped))
     batch = Batch(profiles, draw(NEWS, USERS, CANDIDATES), Context(torch.zeros_like(users)))
-    few = some.part(slice(0, TITLES))
+    part = catalogue.part(slice(0, TITLES))
     with torch.no_grad():
-        encoded = model.encode_news(replace(some, words=some.words[:, :16]))
+        encoded = model.encode_news(replace(catalogue, words=catalogue.words[:, :16]))
     return {
-        "title": lambda: model.title(few.words),
-        "stage": lambda: model.encode_news(few),
+        "title": lambda: model.title(part.words),
+        "stage": lambda: model.encode_news(part),
         "score": lambda: model.score(encoded, batch),
     }
 
 
 @torch.no_grad()
 def sweep(varied: str, values: list[int], repeats: int, seed: int) -> list[dict[str, Any]]:
-    """Seconds and operations at each value; the repeats go round the values, so that a slow moment meets all alike."""
+    """Seconds and operations at each value; repeats cycle through the values, so a slow moment affects all of them."""
     runs = {}
     for value in values:
-        found = passes(replace(Lengths(), **{varied: value}), seed)
-        runs |= {(key, value): found[key] for key, part in PARTS.items() if varied in part.varied}
+        forward = passes(replace(Lengths(), **{varied: value}), seed)
+        runs |= {(key, value): forward[key] for key, part in PARTS.items() if varied in part.varied}
     seconds: dict[tuple[str, int], list[float]] = {at: [] for at in runs}
     operations = {}
     for at, run in runs.items():
-        # the fused attention is not counted; the plain one has the same matrix products
+        # the counter does not see fused attention; the plain version has the same matrix products
         with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
             run()
         operations[at] = counter.get_total_flops()
@@ -132,7 +153,7 @@ def sweep(varied: str, values: list[int], repeats: int, seed: int) -> list[dict[
             "varied": varied,
             "value": value,
             "seconds": float(f"{statistics.median(seconds[key, value]):.4g}"),
-            "repeats": [float(f"{each:.4g}") for each in seconds[key, value]],
+            "repeats": [float(f"{spent:.4g}") for spent in seconds[key, value]],
             "operations": operations[key, value],
         }
         for key, value in runs
@@ -145,33 +166,35 @@ def slope(values: list[int], costs: list[float]) -> float:
 
 
 def upper_half(values: list[Any]) -> list[Any]:
-    """The larger ones, the middle one included."""
+    """The larger values, including the middle one."""
     return values[len(values) // 2 :]
 
 
 def exponents(points: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Measured, counted, and the appendix's, for each part and what it was varied with."""
-    found = []
+    """Exponents of time, of operations and of the formula, for each part and varied size."""
+    rows = []
     for varied, values in VALUES.items():
         for key, part in PARTS.items():
             if varied not in part.varied:
                 continue
-            own = [point for point in points if (point["part"], point["varied"]) == (key, varied)]
+            measured = [point for point in points if (point["part"], point["varied"]) == (key, varied)]
             costs = part.formula(varied)
-            rounds = [slope(values, list(each)) for each in zip(*(point["repeats"] for point in own), strict=True)]
-            found.append({
+            rounds = [
+                slope(values, list(times)) for times in zip(*(point["repeats"] for point in measured), strict=True)
+            ]
+            rows.append({
                 "part": key,
                 "varied": varied,
-                "measured": slope(values, [point["seconds"] for point in own]),
+                "measured": slope(values, [point["seconds"] for point in measured]),
                 "rounds": [min(rounds), max(rounds)],
-                "operations": slope(values, [point["operations"] for point in own]),
+                "operations": slope(values, [point["operations"] for point in measured]),
                 "appendix": costs and slope(values, costs),
             })  # fmt: skip
-    return found
+    return rows
 
 
-def draw(points: list[dict[str, Any]], found: list[dict[str, Any]], file: Path) -> None:
-    """Four panels, time against each length; dashed, the appendix's formula through the last point."""
+def draw(points: list[dict[str, Any]], fits: list[dict[str, Any]], file: Path) -> None:
+    """Four panels of time against each length; dashed: the appendix's formula, scaled to meet the last point."""
     figure = new_figure(9, 6.4)
     panels = figure.subplots(2, 2).flatten()
     for ax, (varied, values) in zip(panels, VALUES.items(), strict=True):
@@ -180,7 +203,7 @@ def draw(points: list[dict[str, Any]], found: list[dict[str, Any]], file: Path) 
                 continue
             times = [point["seconds"] * 1e3 for point in points if (point["part"], point["varied"]) == (key, varied)]
             costs = part.formula(varied)
-            exponent = next(row["measured"] for row in found if (row["part"], row["varied"]) == (key, varied))
+            exponent = next(row["measured"] for row in fits if (row["part"], row["varied"]) == (key, varied))
             if costs:
                 ax.plot(values, np.array(costs) * times[-1] / costs[-1], "--", color=part.colour, lw=1, alpha=0.6)
             ax.plot(
@@ -205,7 +228,12 @@ def draw(points: list[dict[str, Any]], found: list[dict[str, Any]], file: Path) 
     save(figure, file)
 
 
-def page(about: dict[str, Any], points: list[dict[str, Any]], found: list[dict[str, Any]]) -> str:
+def wrap(text: str, indent: str = "") -> list[str]:
+    """The text as lines of at most WIDTH characters."""
+    return textwrap.wrap(" ".join(text.split()), WIDTH, subsequent_indent=indent)
+
+
+def page(about: dict[str, Any], points: list[dict[str, Any]], fits: list[dict[str, Any]]) -> str:
     """The page, as Markdown."""
     rows = [
         f"| {PARTS[row['part']].name} | {SYMBOLS[row['varied']]} | {upper_half(VALUES[row['varied']])[0]} to "
@@ -213,7 +241,7 @@ def page(about: dict[str, Any], points: list[dict[str, Any]], found: list[dict[s
         f"| {row['rounds'][0]:.2f} to {row['rounds'][1]:.2f} | {row['operations']:.2f} | "
         + ("" if row["appendix"] is None else f"{row['appendix']:.2f}")
         + " |"
-        for row in found
+        for row in fits
     ]
     times = [
         f"| {PARTS[row['part']].name} | {SYMBOLS[row['varied']]} | "
@@ -223,41 +251,28 @@ def page(about: dict[str, Any], points: list[dict[str, Any]], found: list[dict[s
             if (point["part"], point["varied"]) == (row["part"], row["varied"])
         )
         + " |"
-        for row in found
+        for row in fits
     ]
     return "\n".join([
         "# How DRPN's time grows",
         "",
-        "Written by `python benchmarks/growth.py`. Forward passes on one thread of a CPU, fp32, random inputs, full",
-        f"sequences; the median of {about['repeats']} repeats, seed {about['seed']}.",
-        "One length is varied, the others stay at "
-        "L = {title}, l_p = {clicked}, l_n = {skipped}, d = {size}.".format(**about["defaults"]),
-        f"Commit {about['commit']}; {about['cores']} cores, {about['memory_gb']} GB, Python {about['python']}, "
-        f"PyTorch {about['torch']}.",
+        *wrap(
+            f"""Written by `python benchmarks/growth.py`. Forward passes on one CPU thread in fp32, with random inputs
+            and full sequences; median of {about["repeats"]} repeats, seed {about["seed"]}. One size is varied, the
+            others stay at {", ".join(f"{SYMBOLS[name]} = {value}" for name, value in about["defaults"].items())}.
+            Commit {about["commit"]}; {about["cores"]} cores, {about["memory_gb"]} GB, Python {about["python"]},
+            PyTorch {about["torch"]}."""
+        ),
         "",
-        "![time against each length, in logarithms](../pictures/growth.png)",
+        "![time against each length, both axes logarithmic](../pictures/growth.png)",
         "",
-        "| part | varied | over | exponent of the time | of single rounds | of the operations | of appendix B |",
+        "| part | varied | over | exponent of time | range over rounds | exponent of operations | appendix B |",
         "|---|---|---|---|---|---|---|",
         *rows,
         "",
-        f"- title encoder: `Drpn.title` on {TITLES} titles. Appendix B: O(L²d + Ld²).",
-        f"- news stage: `Drpn.encode_news` on {TITLES} news: the title encoder, the graph network, and the projections",
-        "  that depend on a news alone. Beyond the title they cost O(d²) a news whatever L is, so the stage grows more",
-        "  slowly with L than the title encoder. The appendix has no formula for it.",
-        f"- score: `Drpn.score` for {USERS} users with {CANDIDATES} candidates each, both interest encoders.",
-        "  Appendix B, for each: O((l_p+l_n)d² + (l_p² + l_n² + (l_p+l_n)²)d); in inference, with the news encoded",
-        "  beforehand, O((l_p² + l_n² + (l_p+l_n)²)d). Table and dashed lines take the second, since the projections",
-        "  are part of the news stage. A part of (l_p+l_n)d² stays in `score` all the same: in the semantic encoder,",
-        "  W^I of Eq. 2 (and W_a of Eq. 3, d by d') read what the self-attention gave, which no news has by itself.",
-        "  The appendix's formula leaves it out; with it, operations grow faster with d, more slowly with the lengths.",
+        *(line for text in PARTS_EXPLAINED for line in wrap(f"- {text}", indent="  ")),
         "",
-        "An exponent is the least squares slope in logarithms over the upper half of the values, of the medians;",
-        "beside it the least and the largest that any one round of repeats gives. Other work on the machine moves",
-        "them: expect another call of the command to differ within that range. The exponent of the formula is taken",
-        "over the same values, each term counted once: where lower terms still count, it too lies below the highest",
-        "power. Operations are those of matrix products. Time is not operations: softmax, masks and the reading of",
-        "rows take theirs, and large matrix products run at a higher rate than small ones.",
+        *wrap(EXPONENTS_EXPLAINED),
         "",
         "Milliseconds, as value: time.",
         "",
@@ -271,25 +286,26 @@ def page(about: dict[str, Any], points: list[dict[str, Any]], found: list[dict[s
 def main() -> None:
     """Measure, and write all three files."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=ROOT / "docs", help="gets results/growth.* and pictures/growth.png")
+    parser.add_argument("--docs", type=Path, default=ROOT / "docs", help="gets results/growth.md, pictures/growth.png")
+    parser.add_argument("--out", type=Path, default=OUT, help="gets growth.json")
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
+    options = parser.parse_args()
     torch.set_num_threads(1)
-    about = {**machine(), "torch": torch.__version__, "seed": given.seed, "repeats": given.repeats,
+    about = {**machine(), "torch": torch.__version__, "seed": options.seed, "repeats": options.repeats,
              "defaults": asdict(Lengths())}  # fmt: skip
     points = []
     for varied, values in VALUES.items():
-        points += sweep(varied, values, given.repeats, given.seed)
-    found = exponents(points)
-    results, pictures = given.out / "results", given.out / "pictures"
-    results.mkdir(parents=True, exist_ok=True)
-    pictures.mkdir(parents=True, exist_ok=True)
-    facts = {"about": about, "exponents": found, "points": points}
-    (results / "growth.json").write_text(json.dumps(facts, indent=1) + "\n")
-    draw(points, found, pictures / "growth.png")
-    (results / "growth.md").write_text(page(about, points, found), encoding="utf-8")
-    for row in found:
+        points += sweep(varied, values, options.repeats, options.seed)
+    fits = exponents(points)
+    results, pictures = options.docs / "results", options.docs / "pictures"
+    for folder in (results, pictures, options.out):
+        folder.mkdir(parents=True, exist_ok=True)
+    numbers = {"about": about, "exponents": fits, "points": points}
+    (options.out / "growth.json").write_text(json.dumps(numbers, indent=1) + "\n")
+    draw(points, fits, pictures / "growth.png")
+    (results / "growth.md").write_text(page(about, points, fits), encoding="utf-8")
+    for row in fits:
         print(row)
 
 

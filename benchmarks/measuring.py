@@ -1,4 +1,4 @@
-"""Rates, times and peak memory, measured the same way by every benchmark."""
+"""Rates, times and peak memory, measured the same way in every benchmark."""
 
 import ctypes
 import gc
@@ -22,7 +22,7 @@ from drpn.models.catalogue import CATALOGUE
 
 @dataclass(frozen=True)
 class Rate:
-    """Units a second: the median of repeats, and the slowest and the fastest of them."""
+    """Units per second: median, slowest and fastest of the repeats."""
 
     median: float
     low: float
@@ -32,7 +32,7 @@ class Rate:
     """Calls in each repeat."""
 
     def rounded(self) -> dict[str, Any]:
-        """For JSON: four digits are more than repeat."""
+        """Values for JSON with four significant digits."""
         return {
             "per_s": significant(self.median),
             "range": [significant(self.low), significant(self.high)],
@@ -44,23 +44,23 @@ class Rate:
 def rate(
     run: Callable[[], int], device: torch.device, *, seconds: float, repeats: int = 5, warm: int = 0
 ) -> tuple[Rate, float]:
-    """How many units a second `run` does, which tells how many it did; and the seconds of one call.
+    """Units per second of `run`, which returns its number of units, and the seconds of one call.
 
-    After `warm` calls, as many repeats of as many calls as the time allows, one of one at the least.
+    After `warm` calls, makes as many repeats and calls as the time allows, but at least one call.
     """
     for _ in range(warm):
         run()
     done, first = _timed(run, device, 1)
-    found, calls = [done / first], max(int(seconds / repeats / first), 1)
+    rates, calls = [done / first], max(int(seconds / repeats / first), 1)
     times = [first]
-    if calls > 1:  # a single call was for the estimate alone
-        found, times = [], []
-    while len(found) < repeats and (not found or sum(times) * calls < seconds):
+    if calls > 1:  # the first call only served to estimate the time
+        rates, times = [], []
+    while len(rates) < repeats and (not rates or sum(times) * calls < seconds):
         done, spent = _timed(run, device, calls)
-        found.append(done / spent)
+        rates.append(done / spent)
         times.append(spent / calls)
-    median = statistics.median(found)
-    return Rate(median, min(found), max(found), len(found), calls), statistics.median(times)
+    median = statistics.median(rates)
+    return Rate(median, min(rates), max(rates), len(rates), calls), statistics.median(times)
 
 
 def _timed(run: Callable[[], int], device: torch.device, calls: int) -> tuple[int, float]:
@@ -72,7 +72,7 @@ def _timed(run: Callable[[], int], device: torch.device, calls: int) -> tuple[in
 
 
 def percentiles(run: Callable[[int], object], device: torch.device, *, seconds: float, most: int) -> dict[str, float]:
-    """Milliseconds of single calls: half of them, and 95 of 100, are faster."""
+    """Median and 95th percentile of the milliseconds of single calls."""
     for number in range(10):
         run(number)
     times: list[float] = []
@@ -88,13 +88,13 @@ def percentiles(run: Callable[[int], object], device: torch.device, *, seconds: 
 
 
 def synchronise(device: torch.device) -> None:
-    """Wait until the device has done what it was given."""
+    """Wait until the device has finished its work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
 
 class Peak:
-    """The most memory in use since the measuring began, in MB; what was there before counts."""
+    """Peak memory since the start of measuring, in MB; memory allocated earlier counts."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -103,13 +103,13 @@ class Peak:
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats(device)
         else:
-            with suppress(AttributeError):  # what was freed goes back to the system, where the C library can do that
+            with suppress(AttributeError):  # not every C library can return freed memory to the system
                 ctypes.CDLL(None).malloc_trim(0)
-            with suppress(OSError):  # where it may not be set back, all that the process ever took is told
+            with suppress(OSError):  # without permission the peak of the whole process is reported
                 Path("/proc/self/clear_refs").write_text("5")
 
     def megabytes(self) -> int:
-        """On a GPU what tensors took, elsewhere the whole process."""
+        """Memory of tensors on a GPU, otherwise of the whole process."""
         if self._device.type == "cuda":
             return round(torch.cuda.max_memory_allocated(self._device) / 2**20)
         lines = Path("/proc/self/status").read_text().splitlines()
@@ -118,7 +118,7 @@ class Peak:
 
 @contextmanager
 def threads(count: int | None) -> Iterator[None]:
-    """Compute with so many threads of the CPU; None: as many as before."""
+    """Compute with `count` CPU threads; None keeps the current number."""
     before = torch.get_num_threads()
     torch.set_num_threads(count or before)
     try:
@@ -128,29 +128,29 @@ def threads(count: int | None) -> Iterator[None]:
 
 
 def network(name: str, settings: Any, dataset: Dataset, device: torch.device) -> tuple[ClickModel, Tables]:
-    """An untrained model and the tables it looks things up in."""
+    """An untrained model and the tables it reads."""
     torch.manual_seed(0)
     model = CATALOGUE[name].model(settings, data_shape(dataset)).to(device)
     return model, Tables.from_dataset(dataset, device, reads=model.reads, needs=model.needs)
 
 
 def choose(device: str) -> torch.device:
-    """The device of that name; auto takes a GPU where there is one."""
+    """The device of that name; auto chooses a GPU if there is one."""
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     return torch.device(device)
 
 
 def available(models: list[str]) -> list[str]:
-    """Those that the catalogue has; all: every one."""
+    """The models that are in the catalogue; `all` means every one."""
     return list(CATALOGUE) if models == ["all"] else [name for name in models if name in CATALOGUE]
 
 
 def slope(values: list[float], costs: list[float]) -> float:
-    """The exponent of growth: least squares in logarithms."""
-    return round(float(np.polyfit(np.log(values), np.log(costs), 1)[0]), 2) + 0.0  # no minus before a zero
+    """The exponent of growth: least-squares slope of the logarithms."""
+    return round(float(np.polyfit(np.log(values), np.log(costs), 1)[0]), 2) + 0.0  # avoids -0.0
 
 
 def significant(value: float) -> float:
-    """Four digits."""
+    """The value rounded to four significant digits."""
     return float(f"{value:.4g}")

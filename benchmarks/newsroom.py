@@ -1,4 +1,4 @@
-"""Put the statistics of a simulated newsroom beside those of real logs, in docs/simulator.md."""
+"""Compare the statistics of a simulated newsroom with those of real logs, in docs/simulator.md."""
 
 import argparse
 import json
@@ -20,9 +20,9 @@ PROFILE_DAYS = 5
 CLICK_NOISE, SKIPS = ("accident", "clickbait"), ("missed", "disliked", "indifferent")
 PAPER = {
     "title words, mean": "12.66",
-    "profile: clicked news per user": "4.14",
-    "profile: skipped news per user": "96.80",
-    "dev users not there on the day before": "44.6 % (validation), 48.7 % (test)",
+    "profile: clicked stories per user": "4.14",
+    "profile: skipped stories per user": "96.80",
+    "dev users without a visit on the day before": "44.6 % (validation), 48.7 % (test)",
 }
 
 
@@ -39,7 +39,7 @@ class Impression:
 
 
 @dataclass(frozen=True)
-class News:
+class Story:
     """The columns of news.tsv that are counted."""
 
     category: str
@@ -48,7 +48,7 @@ class News:
 
 
 def read_impressions(path: Path) -> list[Impression]:
-    """The impressions of a behaviors.tsv in the order of time."""
+    """The impressions of a behaviors.tsv, sorted by time."""
     with path.open(encoding="utf-8") as file:
         return sorted(map(_impression, file), key=lambda impression: impression.time)
 
@@ -60,15 +60,15 @@ def _impression(line: str) -> Impression:
     return Impression(name, user, when, len(history.split()), [n for n, _ in marked], [m == "1" for _, m in marked])
 
 
-def read_news(path: Path) -> dict[str, News]:
-    """The news of a news.tsv."""
+def read_news(path: Path) -> dict[str, Story]:
+    """The stories of a news.tsv by id."""
     with path.open(encoding="utf-8") as file:
         rows = [line.rstrip("\n").split("\t") for line in file]
-    return {row[0]: News(row[1], row[2], len(row[3].split())) for row in rows}
+    return {row[0]: Story(row[1], row[2], len(row[3].split())) for row in rows}
 
 
-def describe(impressions: list[Impression], news: dict[str, News]) -> dict[str, str]:
-    """What a log looks like, whoever the users are."""
+def describe(impressions: list[Impression], news: dict[str, Story]) -> dict[str, str]:
+    """Statistics of impressions and stories."""
     lengths = [len(impression.news) for impression in impressions]
     clicks = [sum(impression.clicked) for impression in impressions]
     histories = [impression.history for impression in impressions]
@@ -84,8 +84,8 @@ def describe(impressions: list[Impression], news: dict[str, News]) -> dict[str, 
     return {
         "impressions": f"{len(impressions):,}",
         "users": f"{len({impression.user for impression in impressions}):,}",
-        "news in the file": f"{len(news):,}",
-        "news shown": f"{len(shown):,}",
+        "stories in the file": f"{len(news):,}",
+        "stories shown": f"{len(shown):,}",
         "categories": f"{len({row.category for row in news.values()})}",
         "subcategories": f"{len({(row.category, row.subcategory) for row in news.values()})}",
         "candidates, mean": f"{np.mean(lengths):.2f}",
@@ -99,20 +99,20 @@ def describe(impressions: list[Impression], news: dict[str, News]) -> dict[str, 
         "history empty": f"{np.mean(np.array(histories) == 0):.1%}",
         "title words, mean": f"{np.mean(words):.2f}",
         "title words, percentiles": _percentiles(words),
-        "share of what is shown, ten largest categories": largest,
+        "share of shown stories, ten largest categories": largest,
         "click rate of categories with 1 % or more": f"{min(rates):.3f} to {max(rates):.3f}",
-        "click rate of news shown 100 times or more, percentiles 5, 25, 50, 75, 95": _rates(impressions, shown),
-        "share held by the top 10, 100, 1000 news": ", ".join(
+        "click rate of stories shown 100 times or more, percentiles 5, 25, 50, 75, 95": _rates(impressions, shown),
+        "share of the top 10, 100, 1000 stories": ", ".join(
             f"{counts[:top].sum() / counts.sum():.3f}" for top in (10, 100, 1000)
         ),
-        "hours from first to last showing (news shown 20 times or more), quartiles": _spans(impressions, shown),
-        "a weekend day, a working day being 1": f"{weekend / week:.2f}",
+        "hours from first to last showing (stories shown 20 times or more), quartiles": _spans(impressions, shown),
+        "visits on a weekend day, relative to a working day": f"{weekend / week:.2f}",
         "visits from 5 to 14 h": f"{sum(hours[hour] for hour in range(5, 14)) / len(impressions):.1%}",
     }
 
 
 def describe_profiles(train: list[Impression], dev: list[Impression]) -> dict[str, str]:
-    """What the paper counts: the profiles of the first five days, and who of the dev users is new."""
+    """Statistics of the paper: profiles of the first five days, and the share of new dev users."""
     first = train[0].time.date()
     window = [i for i in train if (i.time.date() - first).days < PROFILE_DAYS]
     clicked: dict[str, set[str]] = defaultdict(set)
@@ -120,23 +120,23 @@ def describe_profiles(train: list[Impression], dev: list[Impression]) -> dict[st
     for impression in window:
         shown[impression.user].update(impression.news)
         clicked[impression.user].update(n for n, c in zip(impression.news, impression.clicked, strict=True) if c)
-    many = np.array([len(clicked[user]) for user in shown])
+    clicks = np.array([len(clicked[user]) for user in shown])
     skipped = np.array([len(shown[user] - clicked[user]) for user in shown])
     last = train[-1].time.date()
     day_before = {impression.user for impression in train if impression.time.date() == last}
     dev_users = {impression.user for impression in dev}
     return {
-        "profile: clicked news per user": f"{many.mean():.2f}",
-        "profile: skipped news per user": f"{skipped.mean():.2f}",
-        "profile: users with one click": f"{np.mean(many == 1):.1%}",
+        "profile: clicked stories per user": f"{clicks.mean():.2f}",
+        "profile: skipped stories per user": f"{skipped.mean():.2f}",
+        "profile: users with one click": f"{np.mean(clicks == 1):.1%}",
         "profile: visits per user": f"{len(window) / len(shown):.2f}",
-        "dev users not there on the day before": f"{len(dev_users - day_before) / len(dev_users):.1%}",
+        "dev users without a visit on the day before": f"{len(dev_users - day_before) / len(dev_users):.1%}",
         "dev users without a profile": f"{len(dev_users - shown.keys()) / len(dev_users):.1%}",
     }
 
 
 def rank(impressions: list[Impression], judged: set[str]) -> dict[str, str]:
-    """AUC of rankings that know no user, on the judged impressions, from what was logged before each."""
+    """AUC of rankings that ignore the user, on the judged impressions; they use only earlier impressions."""
     shown: Counter[str] = Counter()
     clicks: Counter[str] = Counter()
     by_rate: list[float] = []
@@ -150,12 +150,12 @@ def rank(impressions: list[Impression], judged: set[str]) -> dict[str, str]:
         clicks.update(n for n, c in zip(impression.news, impression.clicked, strict=True) if c)
     return {
         "AUC of the running click rate": f"{np.nanmean(by_rate):.3f}",
-        "AUC of how often it was shown": f"{np.nanmean(by_showing):.3f}",
+        "AUC of the number of showings": f"{np.nanmean(by_showing):.3f}",
     }
 
 
 def rank_by_truth(path: Path) -> dict[str, str]:
-    """What the truth says: AUC of the oracle on the dev part, and how noisy the feedback is."""
+    """Statistics of the truth: AUC of the oracle on the dev part, and shares of noise in the feedback."""
     truth = pq.read_table(path)
     cause = np.array(truth["cause"].cast("string").to_pylist())
     clicked, dev = truth["clicked"].to_numpy(), np.array(truth["part"].cast("string").to_pylist()) == "dev"
@@ -168,18 +168,18 @@ def rank_by_truth(path: Path) -> dict[str, str]:
         "AUC of the true opinion": f"{np.nanmean([auc(opinion[a:b], clicked[a:b]) for a, b in pages]):.3f}",
         "clicks: accident, clickbait": ", ".join(f"{np.mean(cause[clicked] == c):.1%}" for c in CLICK_NOISE),
         "skips: missed, disliked, indifferent": ", ".join(f"{np.mean(skipped == c):.1%}" for c in SKIPS),
-        "skips that were never seen": f"{np.mean(~truth['seen'].to_numpy()[~clicked]):.1%}",
+        "skipped stories that were never seen": f"{np.mean(~truth['seen'].to_numpy()[~clicked]):.1%}",
     }
 
 
 def auc(scores: list[float] | np.ndarray, clicked: list[bool] | np.ndarray) -> float:
-    """Chance that a clicked news stands above a skipped one; NaN where there are not both."""
+    """Probability that a clicked story ranks above a skipped one; NaN without both."""
     score, mark = np.asarray(scores), np.asarray(clicked)
-    good, bad = score[mark][:, None], score[~mark][None]
-    return float(((good > bad) + 0.5 * (good == bad)).mean()) if good.size and bad.size else float("nan")
+    above, below = score[mark][:, None], score[~mark][None]
+    return float(((above > below) + 0.5 * (above == below)).mean()) if above.size and below.size else float("nan")
 
 
-def _topic_rates(impressions: list[Impression], news: dict[str, News]) -> list[tuple[float, float]]:
+def _topic_rates(impressions: list[Impression], news: dict[str, Story]) -> list[tuple[float, float]]:
     shown: Counter[str] = Counter()
     clicks: Counter[str] = Counter()
     for impression in impressions:
@@ -239,29 +239,29 @@ def _table(simulated: dict[str, str], real: dict[str, str]) -> Iterator[str]:
 
 
 def main() -> None:
-    """Count, and rewrite the table."""
+    """Count, and replace the table in the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("simulated", type=Path, help="folder written by `drpn simulate`")
     parser.add_argument("--real", type=Path, help="folder with MIND's behaviors.tsv and news.tsv")
     parser.add_argument("--page", type=Path, default=HERE / "docs" / "simulator.md", help="page that holds the table")
-    parser.add_argument("--print", action="store_true", help="print the table and leave the page alone")
-    chosen = parser.parse_args()
-    lines = list(_table(_simulated(chosen.simulated), _real(chosen.real) if chosen.real else {}))
-    settings = json.loads((chosen.simulated / "simulation.json").read_text(encoding="utf-8"))["settings"]
+    parser.add_argument("--print", action="store_true", help="print the table, do not change the page")
+    options = parser.parse_args()
+    lines = list(_table(_simulated(options.simulated), _real(options.real) if options.real else {}))
+    settings = json.loads((options.simulated / "simulation.json").read_text(encoding="utf-8"))["settings"]
     stated = ", ".join(f"{name} {value}" for name, value in settings.items())
     note = (
         f"Written by `benchmarks/newsroom.py`; commit {commit()}; settings: {stated}. Percentiles are "
-        f"{', '.join(map(str, SHARES))}. The counts are of the train part, AUC of the last day."
+        f"{', '.join(map(str, SHARES))}. Counts are from the train part, AUC from the last day."
     )
     table = "\n".join([BEGIN, "", *lines, "", note, "", END])
-    if chosen.print:
+    if options.print:
         print(table)
         return
-    page = chosen.page.read_text(encoding="utf-8")
+    page = options.page.read_text(encoding="utf-8")
     if BEGIN not in page or END not in page:
-        parser.error(f"{chosen.page} has no line '{BEGIN}' and '{END}'; put them where the table belongs")
+        parser.error(f"{options.page} has no line '{BEGIN}' and '{END}'; put them where the table belongs")
     before, rest = page.split(BEGIN, 1)
-    chosen.page.write_text(before + table + rest.split(END, 1)[1], encoding="utf-8")
+    options.page.write_text(before + table + rest.split(END, 1)[1], encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Where the time of a step, and of an evaluation, goes on a GPU: `python benchmarks/parts.py`.
+"""Profile a training step and an evaluation on a GPU: `python benchmarks/parts.py`.
 
-Kernels as the profiler saw them, summed by what they do; the ten longest by name.
+Reports the time of kernels, summed by their purpose, and the ten longest kernels.
 """
 
 import argparse
@@ -26,28 +26,28 @@ from shape import ShapeSettings, kept_shape
 from training import WARM, training_steps
 
 PARTS = {
-    "joined by the compiler": r"^triton_",
+    "fused by the compiler": r"^triton_",
     "sums of gradients by row": r"segment_sum",
     "self-attention": r"_attention_(forward|backward)",
     "denoising": r"_similarities",
     "scores of candidates": r"_fused_scores",
     "optimiser": r"[Aa]dam",
     "matrix products": r"gemm|cutlass|nvjet|xmma|cublas|gemv|splitK|sm90_|sm80_",
-    "sorting, distinct news": r"[Ss]ort|[Rr]adix|scan|scatter|reduce_by_key|DeviceSelect|index_fill",
-    "rows gathered": r"gather|index_elementwise|indexSelect|embedding",
-    "drawing chance": r"philox|random|distribution|bernoulli|_rand",
+    "sorting, distinct stories": r"[Ss]ort|[Rr]adix|scan|scatter|reduce_by_key|DeviceSelect|index_fill",
+    "row look-ups": r"gather|index_elementwise|indexSelect|embedding",
+    "random numbers": r"philox|random|distribution|bernoulli|_rand",
     "copies": r"[Mm]emcpy|[Mm]emset|copy|[Ff]ill",
 }
 LONGEST = 10
 
 
 def part_of(kernel: str) -> str:
-    """What a kernel does, by its name."""
+    """The purpose of a kernel, by its name."""
     return next((part for part, pattern in PARTS.items() if re.search(pattern, kernel)), "other")
 
 
 def kernels(run: Callable[[], object], times: int) -> dict[str, Any]:
-    """Milliseconds of one run, by part and by kernel, and how long it takes unwatched."""
+    """Milliseconds of one run by part and by kernel, and its time without the profiler."""
     run()
     torch.cuda.synchronize()
     start = time.perf_counter()
@@ -81,7 +81,7 @@ def kernels(run: Callable[[], object], times: int) -> dict[str, Any]:
 
 
 def step_parts(name: str, dataset: Dataset, batch: int, sets: list[str]) -> dict[str, Any]:
-    """Of one step of training."""
+    """Profile of one training step."""
     device = torch.device("cuda")
     settings = load_settings(None, sets, model=name)
     training = replace(settings.training, batch=batch)
@@ -94,7 +94,7 @@ def step_parts(name: str, dataset: Dataset, batch: int, sets: list[str]) -> dict
 
 
 def evaluation_parts(name: str, dataset: Dataset, sets: list[str]) -> dict[str, Any]:
-    """Of scoring a whole test split, news encoded first."""
+    """Profile of encoding all stories and scoring the test split."""
     device = torch.device("cuda")
     model, tables = network(name, load_settings(None, sets, model=name).model, dataset, device)
     return kernels(lambda: score_on_device(model, tables, dataset.impressions("test"), Silent()), 2)
@@ -110,7 +110,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=OUT)
     given = parser.parse_args()
     if not torch.cuda.is_available():
-        raise SystemExit("there is no GPU here, and its kernels are what this measures")
+        raise SystemExit("no GPU found; this program measures GPU kernels")
     dataset = kept_shape(ShapeSettings())
     runs = []
     for name in given.models:

@@ -1,8 +1,8 @@
-"""How long preparing logs takes, and how much memory: `python benchmarks/prepare.py --impressions 400000`.
+"""Measure time and memory of preparing logs: `python benchmarks/prepare.py --impressions 400000`.
 
-Writes logs in MIND's format with numpy (news by popularity 1/rank, users with a heavy tail, one click of so many
-candidates), prepares them in a process of its own, and gives seconds and peak memory as JSON, a picture and a table.
-The sizes that the project states are `--impressions 100000 400000 1600000`; they take minutes.
+Writes logs in MIND's format with numpy (stories by popularity 1/rank, users with a heavy tail, one click in each
+impression), prepares them in a separate process, and reports seconds and peak memory as JSON, picture and table. For
+the project's standard sizes use `--impressions 100000 400000 1600000`; they take minutes.
 """
 
 import argparse
@@ -25,7 +25,7 @@ START = datetime(2019, 11, 9)
 
 
 def write_logs(folder: Path, *, impressions: int, candidates: int, news: int, users: int, seed: int) -> None:
-    """One MIND folder of seven days."""
+    """Write a MIND folder of seven days."""
     rng = np.random.default_rng(seed)
     folder.mkdir(parents=True)
     with (folder / "news.tsv").open("w") as stream:
@@ -52,9 +52,9 @@ def write_logs(folder: Path, *, impressions: int, candidates: int, news: int, us
 
 
 def measure(logs: Path, out: Path, memory: str, sets: Sequence[str] = ()) -> dict[str, float]:
-    """Seconds, those of all processors, and peak memory (MB) of `drpn prepare` in a process of its own."""
+    """Seconds, processor seconds and peak memory (MB) of `drpn prepare` in a separate process."""
     command = [sys.executable, "-m", "drpn.cli", "prepare", logs, "--out", out, "--memory", memory]
-    command += [part for one in sets for part in ("--set", one)]
+    command += [part for setting in sets for part in ("--set", setting)]
     start = time.perf_counter()
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
@@ -70,7 +70,7 @@ def measure(logs: Path, out: Path, memory: str, sets: Sequence[str] = ()) -> dic
 
 
 def measure_shape(memories: list[str], sets: list[str], **shape: int) -> list[dict[str, Any]]:
-    """One run for each memory limit, on logs of this shape that are written for it and removed."""
+    """One run for each memory limit, on temporary logs of this shape."""
     with tempfile.TemporaryDirectory() as scratch:
         logs, out = Path(scratch) / "logs", Path(scratch) / "dataset"
         write_logs(logs, **shape)
@@ -82,23 +82,28 @@ def measure_shape(memories: list[str], sets: list[str], **shape: int) -> list[di
 
 
 def main() -> None:
-    """Write logs of each size, prepare them with each memory limit, tell what it took."""
+    """Write logs of each size, prepare them with each memory limit, and report the cost."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--impressions", nargs="+", type=int, default=[400_000])
     parser.add_argument("--candidates", type=int, default=30)
     parser.add_argument("--news", type=int, default=50_000)
     parser.add_argument("--users", type=int, help="default: a third of the impressions")
-    parser.add_argument("--memory", nargs="+", default=["2GB", "1GB"], help="limits to give DuckDB, one run each")
+    parser.add_argument("--memory", nargs="+", default=["2GB", "1GB"], help="memory limits of DuckDB, one run each")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--set", dest="sets", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--out", type=Path, default=OUT, help="the folder for prepare.json and prepare.png")
-    given = parser.parse_args()
+    options = parser.parse_args()
     runs = []
-    for impressions in given.impressions:
-        shape = {"impressions": impressions, "candidates": given.candidates, "news": given.news, "seed": given.seed}
-        users = given.users or max(impressions // 3, 1)
-        runs += measure_shape(given.memory, given.sets, users=users, **shape)
-        print(runs[-len(given.memory) :], flush=True)
+    for impressions in options.impressions:
+        shape = {
+            "impressions": impressions,
+            "candidates": options.candidates,
+            "news": options.news,
+            "seed": options.seed,
+        }
+        users = options.users or max(impressions // 3, 1)
+        runs += measure_shape(options.memory, options.sets, users=users, **shape)
+        print(runs[-len(options.memory) :], flush=True)
     print()
     table(
         ["impressions", "pairs", "memory", "seconds", "peak MB"],
@@ -109,11 +114,11 @@ def main() -> None:
     def lines(key: str) -> dict[str, list[tuple[float, float]]]:
         return {
             f"limit {memory}": [(run["impressions"], run[key]) for run in runs if run["memory"] == memory]
-            for memory in given.memory
+            for memory in options.memory
         }
 
     panels = [Panel("impressions", "seconds", lines("seconds")), Panel("impressions", "peak MB", lines("peak_mb"))]
-    leave("prepare", {"sets": given.sets, "runs": runs}, panels, given.out)
+    leave("prepare", {"sets": options.sets, "runs": runs}, panels, options.out)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Where the numbers of a benchmark come from."""
+"""The machine and versions behind the numbers of a benchmark."""
 
 import os
 from pathlib import Path
@@ -7,9 +7,9 @@ from drpn import provenance
 
 ROOT = Path(__file__).parents[1]
 LOAD_BEFORE = round(os.getloadavg()[0], 1)
-"""Processes at work before the measuring began: with any, times are not the machine's best."""
+"""Load of the machine before measuring; other work makes times longer."""
 
 
 def machine() -> dict[str, object]:
-    """What the numbers were made on, with which versions, and beside what other work."""
+    """Commit, machine, versions and load before measuring."""
     return provenance.machine() | {"load_before": LOAD_BEFORE}

@@ -1,4 +1,4 @@
-"""What a benchmark leaves behind: a JSON file, a picture beside it, and a table on the terminal."""
+"""Output of a benchmark: a JSON file, a picture next to it, and a table on the terminal."""
 
 import itertools
 import json
@@ -8,15 +8,16 @@ from typing import Any, NamedTuple
 
 from provenance import ROOT, machine
 
-OUT = ROOT / "docs" / "results" / "bench"
+OUT = ROOT / "build" / "bench"
+"""Default folder for numbers and pictures; git ignores it."""
 FEW = 6
-"""Marks of an axis, at most."""
+"""Upper limit of marks on an axis."""
 TICKS = [digit * 10.0**power for power in range(-4, 9) for digit in (1, 2, 5)]
 COLOURS = ("#3b82c4", "#e8a33d", "#2da44e", "#cf4a45", "#8250df", "#6e7781", "#1b7c83")
 
 
 class Panel(NamedTuple):
-    """One part of a picture: lines through points, by name."""
+    """One panel of a picture: named lines through points."""
 
     x: str
     y: str
@@ -24,7 +25,7 @@ class Panel(NamedTuple):
 
 
 def leave(name: str, facts: dict[str, Any], panels: Sequence[Panel], out: Path = OUT) -> None:
-    """Write NAME.json with the machine inside, and NAME.png where matplotlib is there; say where they lie."""
+    """Write NAME.json, which includes the machine, and NAME.png if matplotlib is installed; print their paths."""
     out.mkdir(parents=True, exist_ok=True)
     file = out / f"{name}.json"
     file.write_text(json.dumps({"machine": machine(), **facts}, indent=1) + "\n")
@@ -34,7 +35,7 @@ def leave(name: str, facts: dict[str, Any], panels: Sequence[Panel], out: Path =
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print rows under their heads, numbers to the right."""
+    """Print a table with right-aligned numbers."""
     cells = [[_cell(value) for value in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
     for number, line in enumerate([list(heads), *cells]):
@@ -57,7 +58,7 @@ def _cell(value: object) -> str:
 
 
 def draw(panels: Sequence[Panel], file: Path) -> bool:
-    """Panels side by side, both axes in logarithms; False where there is no matplotlib."""
+    """Draw panels next to each other with logarithmic axes; return False without matplotlib."""
     try:
         from matplotlib.ticker import NullLocator
 
@@ -94,7 +95,7 @@ def draw(panels: Sequence[Panel], file: Path) -> bool:
 
 
 def _kind(name: str) -> str:
-    """What has one colour in all panels: the name without what is said of it after a colon."""
+    """The part of a name before a colon; lines of the same kind share a colour in all panels."""
     return name.partition(":")[0]
 
 

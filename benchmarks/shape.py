@@ -1,8 +1,8 @@
-"""Write a dataset folder of MIND-large's shape, out of numpy alone: `python benchmarks/shape.py OUT`.
+"""Write a dataset folder of MIND-large's shape with numpy alone: `python benchmarks/shape.py OUT`.
 
-For measuring speed and memory where there are no logs and no query engine. News are shown by popularity 1/rank, the
-ranks strewn over the rows; two thirds of the users clicked once, the others with a heavy tail; words follow Zipf's law.
-Nothing can be learned from it: who clicks what is chance.
+It is for measuring speed and memory without logs and without a query engine. Stories are shown by popularity 1/rank,
+with ranks in random rows. Two thirds of the users clicked once; the others follow a heavy tail. Words follow Zipf's
+law. Clicks are random, so there is nothing to learn.
 """
 
 import argparse
@@ -31,47 +31,47 @@ from provenance import ROOT
 
 CATEGORIES, SUBCATEGORIES = 18, 270
 CLICKED, SKIPPED, TITLE_WORDS = 4.14, 96.8, 12.66
-"""MIND-large's means: news of a profile before it is cut, and words of a title with its two labels."""
+"""MIND-large's means: stories of a profile before truncation, and words of a title with its two labels."""
 CLICKS_OF_IMPRESSION, LONGEST = 1.5, 300
-"""Mean clicks of an impression, and the most candidates of any."""
+"""Mean clicks of an impression, and the largest number of candidates."""
 LOYALTY = 0.25
-"""Who clicked k news before the training day comes back on it in proportion to k to this power."""
+"""A user with k earlier clicks returns on the training day in proportion to k to this power."""
 LINKED = 10
-"""Clicks of a full profile that make edges of the graph: of all of them there would be too many."""
+"""Clicks of a full profile that become graph edges; all of them would be too many."""
 LABELS = UNKNOWN + 1 + CATEGORIES + SUBCATEGORIES
-"""The first word that is no label."""
-FLAGS = {"fixed": "as many candidates in every impression", "full": "as many news in every profile as are kept"}
+"""The row of the first word that is not a label."""
+FLAGS = {"fixed": "the same number of candidates in every impression", "full": "fill every profile to its limit"}
 DAY = np.datetime64("2019-11-14", "us")
-"""The training day; the next one is for evaluation."""
+"""The training day; the next day is for evaluation."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShapeSettings:
-    """How much of everything; the defaults are MIND-large's as the paper rebuilt it."""
+    """Sizes; the defaults are those of MIND-large in the paper's protocol."""
 
     news: int = 104_153
     vocabulary: int = 54_292
     """Words, labels included."""
     users: int = 654_870
     impressions: int = 333_333
-    """To train on; with 1.5 clicks each, half a million clicks."""
+    """Training impressions; with 1.5 clicks each, half a million clicks."""
     validation: int = 40_000
     test: int = 100_000
     candidates: int = 37
-    """Candidates of an impression, mean."""
+    """Mean candidates of an impression."""
     fixed: bool = False
-    """Give every impression just so many candidates."""
+    """Give every impression exactly `candidates` candidates."""
     words: int = 15
-    """Words kept of each title, its two labels included."""
+    """Words of each title, including its two labels."""
     clicked: int = 30
-    """l_p: newest clicked news kept of each user."""
+    """l_p: newest clicked stories of each user."""
     skipped: int = 60
-    """l_n: newest skipped news kept of each user."""
+    """l_n: newest skipped stories of each user."""
     neighbours: int = 5
     user_neighbours: int = 10
-    """Of each user, drawn by chance: for models that read them."""
+    """Random neighbours of each user, for models that read them."""
     full: bool = False
-    """Give every user as many clicked and skipped news as are kept: the most work there can be."""
+    """Fill every profile to `clicked` and `skipped` stories: the largest possible amount of work."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -82,7 +82,7 @@ class ShapeSettings:
                 raise ValueError(f"{field.name} is {value}; it takes {lowest} or more")
 
     def scaled(self, scale: float) -> "ShapeSettings":
-        """As many users, impressions, news and words in proportion; the lengths stay."""
+        """Scale users, impressions, stories and words; keep the lengths."""
         least = {"news": 50, "vocabulary": 2 * LABELS}
         names = ("news", "vocabulary", "users", "impressions", "validation", "test")
         sizes = {name: max(round(getattr(self, name) * scale), least.get(name, 1)) for name in names}
@@ -99,11 +99,11 @@ class Shape:
 
     @functools.cached_property
     def popularity(self) -> Popularity:
-        """Which news are shown how often."""
+        """How often each story is shown."""
         return Popularity(self.settings.news, self.rng)
 
     def write(self) -> dict[str, Any]:
-        """Write every array; gives the statistics."""
+        """Write every array; return the statistics."""
         settings, writer = self.settings, self.writer
         clicks, skips = self._feedback()
         clicked, skipped = self._profiles(clicks, skips)
@@ -134,7 +134,7 @@ class Shape:
         return self._statistics(clicks, skips, mean_title_words)
 
     def _feedback(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """How many news each user clicked and skipped."""
+        """Number of clicked and skipped stories of each user."""
         clicks = heavy_tail(self.settings.users, CLICKED, self.rng)
         pages = around(SKIPPED / CLICKED, spread=0.7, size=len(clicks), rng=self.rng)
         skips = np.maximum(np.rint(clicks * pages), 1).astype(np.int64)
@@ -157,7 +157,7 @@ class Shape:
         )
 
     def _impressions(self, split: str, clicks: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-        """Write a split; gives its candidates and labels."""
+        """Write a split; return its candidates and labels."""
         settings, rng, writer = self.settings, self.rng, self.writer
         count = settings.impressions if split == "train" else getattr(settings, split)
         sizes = np.full(count, settings.candidates)
@@ -166,7 +166,7 @@ class Shape:
         sizes = np.minimum(sizes.astype(np.int64), settings.news // 2)
         shown = self.popularity.distinct(sizes)
         chosen = np.minimum(1 + rng.poisson(CLICKS_OF_IMPRESSION - 1, count), sizes - 1)
-        # candidates stand in a random order, so that the first ones are as good as any; turned round by a random part
+        # a random rotation of each impression puts the clicks at random positions
         place = np.arange(len(shown.flat)) - np.repeat(shown.offsets[:-1], sizes)
         turned = (place + np.repeat(rng.integers(0, sizes), sizes)) % np.repeat(sizes, sizes)
         labels = turned < np.repeat(chosen, sizes)
@@ -186,7 +186,7 @@ class Shape:
         return shown.flat, labels
 
     def _news(self, seen: NDArray[np.bool_]) -> float:
-        """Write titles, words and labels; gives the mean words of a title, its labels not counted."""
+        """Write titles, words and labels; return the mean number of title words without labels."""
         settings, rng, writer = self.settings, self.rng, self.writer
         news, own = settings.news, settings.vocabulary - CATEGORIES - SUBCATEGORIES
         subcategory = zipf(SUBCATEGORIES, news, rng)
@@ -222,7 +222,7 @@ class Shape:
     def _statistics(
         self, clicks: NDArray[np.int64], skips: NDArray[np.int64], mean_title_words: float
     ) -> dict[str, Any]:
-        """The numbers that `drpn prepare` gives, counted the same way."""
+        """The statistics that `drpn prepare` would write, counted the same way."""
         reader = ArrayReader(self.writer.folder, dict.fromkeys(self.writer.names, ""))
         dataset = Dataset(self.writer.folder, {}, reader)
         splits = {name: dataset.impressions(name) for name in SPLITS}
@@ -258,7 +258,7 @@ class Shape:
 
 
 def co_clicked(clicked: NDArray[np.int32], news: int, keep: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """The heaviest neighbours of each news, and how many users clicked both; ties by row."""
+    """The heaviest neighbours of each story, and how many users clicked both; ties by row."""
     bits = int(news).bit_length()
     low = (1 << bits) - 1
     sizes = np.count_nonzero(clicked, axis=1)
@@ -274,7 +274,7 @@ def co_clicked(clicked: NDArray[np.int32], news: int, keep: int) -> tuple[NDArra
     begin = np.flatnonzero(np.concatenate([[True], edges[1:] != edges[:-1]]))
     weight = np.diff(np.append(begin, len(edges)))
     edges = edges[begin]
-    # by news, then the heaviest first, then by the neighbour's row; all three packed into one number
+    # sorted by story, then by falling weight, then by the neighbour's row, all packed into one number
     room = int(weight.max())
     packed = np.sort(((edges >> bits) * (room + 1) + (room - weight)) << bits | (edges & low))
     of = (packed >> bits) // (room + 1)
@@ -286,7 +286,7 @@ def co_clicked(clicked: NDArray[np.int32], news: int, keep: int) -> tuple[NDArra
 
 
 def write_shape(folder: Path, settings: ShapeSettings, *, replace: bool = False) -> Dataset:
-    """Write the dataset folder, whole or not at all; same settings, same bytes."""
+    """Write the dataset folder, whole or not at all; the same settings give the same bytes."""
     with atomic_folder(folder, replace=replace) as scratch:
         writer = ArrayWriter(scratch)
         statistics = Shape(settings, writer, np.random.default_rng(settings.seed)).write()
@@ -313,14 +313,14 @@ def write_shape(folder: Path, settings: ShapeSettings, *, replace: bool = False)
 
 
 class BatchNews(NamedTuple):
-    """What a batch of training samples holds, profile and five candidates each."""
+    """Stories of a batch of training samples: profiles and five candidates each."""
 
     positions: int
     distinct: int
 
 
 def batch_news(dataset: Dataset, samples: int, rng: Generator, *, negatives: int = 4) -> BatchNews:
-    """The news of one random batch, padding not counted."""
+    """Count the stories of one random batch without padding."""
     train: Impressions = dataset.impressions("train")
     offsets, labels = np.asarray(train.offsets), np.asarray(train.clicked)
     clicks = rng.choice(np.flatnonzero(labels), samples)
@@ -337,7 +337,7 @@ def batch_news(dataset: Dataset, samples: int, rng: Generator, *, negatives: int
 
 
 def kept_shape(settings: ShapeSettings) -> Dataset:
-    """The folder of these settings under build/bench, written where it is not there yet."""
+    """The folder of these settings under build/bench; written if it does not exist."""
     programs = [sha256(ROOT / "benchmarks" / name) for name in ("shape.py", "draws.py")]
     name = hashlib.sha256(f"{settings} {programs}".encode()).hexdigest()[:12]
     folder = ROOT / "build" / "bench" / f"shape-{name}"
@@ -345,27 +345,27 @@ def kept_shape(settings: ShapeSettings) -> Dataset:
 
 
 def main() -> None:
-    """Write the folder and print what it holds."""
+    """Write the folder and print its statistics."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--scale", type=float, default=1.0, help="of users, impressions, news and words")
+    parser.add_argument("--scale", type=float, default=1.0, help="scale of users, impressions, stories and words")
     parser.add_argument("--force", action="store_true", help="replace the folder if it exists")
     for field in dataclasses.fields(ShapeSettings):
         if field.type is bool:
             parser.add_argument(f"--{field.name}", action="store_true", help=FLAGS[field.name])
         else:
             parser.add_argument(f"--{field.name}", type=int, help=f"at scale 1: {field.default:,}")
-    given = vars(parser.parse_args())
-    out, scale, force = given.pop("out"), given.pop("scale"), given.pop("force")
-    sizes = {name: value for name, value in given.items() if value is not None}
+    options = vars(parser.parse_args())
+    out, scale, force = options.pop("out"), options.pop("scale"), options.pop("force")
+    sizes = {name: value for name, value in options.items() if value is not None}
     start = time.perf_counter()
     dataset = write_shape(out, dataclasses.replace(ShapeSettings().scaled(scale), **sizes), replace=force)
     seconds = time.perf_counter() - start
     for name, value in dataset.statistics.items():
         print(f"{name:28} {value}")
-    found = batch_news(dataset, 2_048, np.random.default_rng(0))
+    batch = batch_news(dataset, 2_048, np.random.default_rng(0))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(f"2,048 samples hold {found.positions:,} positions and {found.distinct:,} distinct news")
+    print(f"2,048 samples hold {batch.positions:,} positions and {batch.distinct:,} distinct stories")
     print(f"{out} written in {seconds:.1f} s; peak memory {peak:.1f} GB")
 
 

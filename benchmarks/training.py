@@ -1,8 +1,8 @@
-"""How fast models train, and in how much memory: `python benchmarks/training.py`.
+"""Measure training speed and memory: `python benchmarks/training.py`.
 
-Samples a second (a sample is a click with its negatives) for each model and batch size, on the GPU where there is one.
-After warm-up steps, which hold all compiling, as many timed steps as `--seconds` allow, in repeats; the median, the
-slowest and the fastest.
+Reports samples per second (a sample is a click with its negatives) for each model and batch size, on a GPU if there is
+one. Warm-up steps, which include compiling, are not timed. Then as many steps as `--seconds` allows are timed in
+repeats; the output has their median, slowest and fastest.
 """
 
 import argparse
@@ -34,7 +34,7 @@ WARM = {"cpu": 1, "cuda": 10}
 
 
 def training_steps(model: ClickModel, tables: Tables, sampler: Sampler, settings: TrainingSettings) -> Iterator[int]:
-    """Takes one step of training, as the loop does, whenever it is asked for the next; gives its samples."""
+    """Each `next` takes one training step, as the training loop does, and yields its number of samples."""
     step = steps.choose_stepper(model, tables, build_optimiser(model, settings), settings)
     model.train()
     for epoch in itertools.count():
@@ -48,7 +48,7 @@ def training_steps(model: ClickModel, tables: Tables, sampler: Sampler, settings
 def measure(
     name: str, settings: Settings, dataset: Dataset, device: torch.device, *, batch: int, warm: int, seconds: float
 ) -> dict[str, Any]:
-    """One model at one batch size."""
+    """Speed and memory of one model at one batch size."""
     training, found = replace(settings.training, batch=batch), {"model": name, "batch": batch}
     peak = Peak(device)
     try:
@@ -78,14 +78,12 @@ def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="a dataset folder; default: generated at MIND-large's shape")
-    parser.add_argument("--scale", type=float, default=1.0, help="of the generated folder")
+    parser.add_argument("--scale", type=float, default=1.0, help="scale of the generated folder")
     parser.add_argument("--models", nargs="+", default=["drpn", "nrms"])
     parser.add_argument("--batches", nargs="+", type=int, help="default: 32 and 128 on a CPU, 128 to 8,192 on a GPU")
     parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
-    parser.add_argument("--threads", type=int, help="of a CPU; default: all")
-    parser.add_argument(
-        "--seconds", type=float, default=15.0, help="for each model and batch size, warm-up not counted"
-    )
+    parser.add_argument("--threads", type=int, help="CPU threads; default: all")
+    parser.add_argument("--seconds", type=float, default=15.0, help="for each model and batch size, without warm-up")
     parser.add_argument("--set", dest="sets", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--out", type=Path, default=OUT)
     given = parser.parse_args()
@@ -114,9 +112,9 @@ def main() -> None:
         f"training-{device.type}",
         facts,
         [
-            Panel("samples of a batch", "samples/s", {
+            Panel("batch size", "samples/s", {
                 name: [(row["batch"], row["samples"]["per_s"]) for row in own] for name, own in lines.items()}),
-            Panel("samples of a batch", "peak MB", {
+            Panel("batch size", "peak MB", {
                 name: [(row["batch"], row["peak_mb"]) for row in own] for name, own in lines.items()}),
         ],
         given.out,

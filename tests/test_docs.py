@@ -1,5 +1,7 @@
-"""The docs say what the program does."""
+"""The docs agree with the code."""
 
+import ast
+import pkgutil
 import re
 from pathlib import Path
 
@@ -11,22 +13,21 @@ from drpn.recipes.prepare import prepare
 
 ROOT = Path(__file__).parents[1]
 EVENTS = (ROOT / "docs" / "events.md").read_text(encoding="utf-8")
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 
 
 @pytest.mark.parametrize(("name", "columns"), [("news", schema.NEWS), ("impressions", schema.IMPRESSIONS)])
-def test_the_columns_of_the_events_format_are_those_of_the_schema(
-    name: str, columns: tuple[schema.Column, ...]
-) -> None:
-    found = re.search(f"<!-- columns of {name}: begin -->\n(.*?)\n<!-- columns of {name}: end -->", EVENTS, re.DOTALL)
-    assert found
+def test_events_page_lists_the_columns_of_the_schema(name: str, columns: tuple[schema.Column, ...]) -> None:
+    table = re.search(f"<!-- columns of {name}: begin -->\n(.*?)\n<!-- columns of {name}: end -->", EVENTS, re.DOTALL)
+    assert table
     rows = [
         f"| `{column.name}` | {column.kind} | {'required' if column.required else ''} | {column.meaning} |"
         for column in columns
     ]
-    assert found[1].splitlines()[2:] == rows
+    assert table[1].splitlines()[2:] == rows
 
 
-def test_the_example_of_the_events_format_can_be_prepared(tmp_path: Path) -> None:
+def test_example_log_of_the_events_page_can_be_prepared(tmp_path: Path) -> None:
     impressions, news = re.findall(r"```csv\n(.*?)```", EVENTS, re.DOTALL)
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "impressions.csv").write_text(impressions)
@@ -43,23 +44,21 @@ QUOTES = re.findall(r"```python\n# (\S+)\n(.*?)```", (ROOT / "docs" / "adding-a-
 
 
 @pytest.mark.parametrize(("file", "quote"), QUOTES)
-def test_what_adding_a_model_quotes_stands_in_the_file(file: str, quote: str) -> None:
-    """In this order; a line of three dots is what was left out."""
-    source, found = (ROOT / file).read_text(encoding="utf-8"), 0
+def test_adding_a_model_quotes_the_source(file: str, quote: str) -> None:
+    """The parts of a quote appear in this order; a line of three dots stands for left-out lines."""
+    source, position = (ROOT / file).read_text(encoding="utf-8"), 0
     for part in re.split(r"^ *\.\.\.\n", quote, flags=re.MULTILINE):
-        found = source.find(f"\n{part}", found)
-        assert found >= 0, part
+        position = source.find(f"\n{part}", position)
+        assert position >= 0, part
 
 
-def test_adding_a_model_quotes_nothing_unchecked_and_names_what_exists() -> None:
+def test_adding_a_model_names_existing_blocks_and_checks_every_quote() -> None:
     text = (ROOT / "docs" / "adding-a-model.md").read_text()
     assert len(QUOTES) == text.count("```python") >= 5
-    for link in re.findall(r"\]\(([^)]+)\)", text):
-        assert (ROOT / "docs" / link).exists(), link
     layers = [*(ROOT / "src" / "drpn" / "layers").glob("*.py"), ROOT / "src" / "drpn" / "models" / "encoded.py"]
     source = "".join(path.read_text() for path in layers)
     rules = text[text.index("## 4.") : text.index("## 5.")]
-    blocks = {name for how in re.findall(r"\| ([^|]+) \|$", rules, re.MULTILINE) for name in _names(how)}
+    blocks = {name for cell in re.findall(r"\| ([^|]+) \|$", rules, re.MULTILINE) for name in _names(cell)}
     assert {"rows", "in_place", "at_positions", "masked_softmax", "where_present"} <= blocks
     for name in blocks:
         assert re.search(rf"^(def|class) {name}\b", source, re.MULTILINE), name
@@ -68,6 +67,21 @@ def test_adding_a_model_quotes_nothing_unchecked_and_names_what_exists() -> None
 def _names(text: str) -> list[str]:
     """Functions and classes in backticks, with or without arguments."""
     return re.findall(r"`(\w+)(?:\([^`]*\))?`", text)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_lead_to_existing_files(page: Path) -> None:
+    for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+        if not link.startswith(("http://", "https://", "#")):
+            assert (page.parent / link.partition("#")[0]).exists(), link
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/python.md"])
+def test_python_examples_parse(page: str) -> None:
+    examples = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
+    assert examples
+    for example in examples:
+        ast.parse(example)
 
 
 def test_every_command_of_the_docs_exists(drpn) -> None:
@@ -87,13 +101,32 @@ def test_every_make_target_of_the_docs_exists() -> None:
     assert {"demo", "test"} <= named <= targets
 
 
-def test_the_layout_in_the_docstring_is_the_layout_on_disk(tmp_path: Path, mind: Path) -> None:
+def test_layout_in_the_docstring_is_the_layout_on_disk(tmp_path: Path, mind: Path) -> None:
     from drpn.dataset import folder
 
     dataset = prepare(mind, tmp_path / "data")
     written = {path.relative_to(dataset.path).as_posix() for path in dataset.path.rglob("*.npy")}
     for name in written:
-        room, file = name.split("/")
-        assert f"{room}/" in folder.__doc__
+        directory, file = name.split("/")
+        assert f"{directory}/" in folder.__doc__
         assert file.split(".")[0] in folder.__doc__, name
     assert Dataset.open(dataset.path).statistics == dataset.statistics
+
+
+PAPER_MAP = (ROOT / "docs" / "paper-map.md").read_text(encoding="utf-8")
+
+
+def test_paper_map_names_existing_tests() -> None:
+    source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    for name in set(re.findall(r"`(test_\w+)`", PAPER_MAP)):
+        assert f"def {name}(" in source, name
+    for path in set(re.findall(r"`(tests/[\w/]+\.py)`", PAPER_MAP)):
+        assert (ROOT / path).is_file(), path
+
+
+def test_paper_map_names_existing_code() -> None:
+    packages = "|".join(path.parent.name for path in (ROOT / "src" / "drpn").glob("*/__init__.py"))
+    names = set(re.findall(rf"`((?:{packages})(?:\.\w+)+)`", PAPER_MAP))
+    assert len(names) > 50
+    for name in names:
+        assert pkgutil.resolve_name(f"drpn.{name}") is not None

@@ -1,4 +1,4 @@
-"""What every benchmark counts on: rates, memory, exponents, tables, and where numbers come from."""
+"""The tools of every benchmark: rates, memory, exponents, tables and provenance."""
 
 import json
 import subprocess
@@ -25,28 +25,28 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     return write_shape(tmp_path_factory.mktemp("data") / "data", sizes)
 
 
-def test_a_rate_is_units_a_second() -> None:
-    # one call takes 5 ms and does 10 units: 2,000 a second, less what waking up costs
+def test_rate_is_units_per_second() -> None:
+    # a call takes 5 ms for 10 units: at most 2,000 per second, because waking up takes time too
     def run() -> int:
         time.sleep(0.005)
         return 10
 
-    found, seconds = rate(run, CPU, seconds=0.2, repeats=4)
-    assert 200 < found.median <= 2_000
-    assert found.low <= found.median <= found.high
+    speed, seconds = rate(run, CPU, seconds=0.2, repeats=4)
+    assert 200 < speed.median <= 2_000
+    assert speed.low <= speed.median <= speed.high
     assert seconds >= 0.005
-    assert found.repeats <= 4
+    assert speed.repeats <= 4
 
 
-def test_a_call_longer_than_its_time_is_made_once() -> None:
+def test_call_longer_than_the_time_limit_runs_once() -> None:
     calls = []
 
     def run() -> int:
         calls.append(time.sleep(0.05))
         return 1
 
-    found, _ = rate(run, CPU, seconds=0.01, repeats=5)
-    assert (found.repeats, found.calls, len(calls)) == (1, 1, 1)
+    speed, _ = rate(run, CPU, seconds=0.01, repeats=5)
+    assert (speed.repeats, speed.calls, len(calls)) == (1, 1, 1)
 
 
 def test_warm_up_calls_are_not_timed() -> None:
@@ -56,45 +56,47 @@ def test_warm_up_calls_are_not_timed() -> None:
         time.sleep(next(waits))
         return 1
 
-    found, _ = rate(run, CPU, seconds=0.05, repeats=2, warm=1)
-    assert found.low > 10
+    speed, _ = rate(run, CPU, seconds=0.05, repeats=2, warm=1)
+    assert speed.low > 10
 
 
-def test_percentiles_are_of_single_calls() -> None:
-    found = percentiles(lambda number: time.sleep(0.03 if number % 10 == 9 else 0.001), CPU, seconds=0, most=40)
-    assert found["calls"] == 20
-    assert found["p50_ms"] < 30 <= found["p95_ms"]
+def test_percentiles_of_single_calls() -> None:
+    times = percentiles(lambda number: time.sleep(0.03 if number % 10 == 9 else 0.001), CPU, seconds=0, most=40)
+    assert times["calls"] == 20
+    assert times["p50_ms"] < 30 <= times["p95_ms"]
 
 
-def test_peak_memory_sees_what_came_and_went() -> None:
+def test_peak_memory_includes_freed_tensors() -> None:
     peak = Peak(CPU)
     before = peak.megabytes()
     torch.ones(64, 2**20)  # 256 MB
     assert 200 < peak.megabytes() - before < 400
 
 
-def test_threads_are_given_back() -> None:
+def test_number_of_threads_is_restored() -> None:
     before = torch.get_num_threads()
     with threads(1):
         assert torch.get_num_threads() == 1
     assert torch.get_num_threads() == before
 
 
-def test_the_exponent_of_a_power_is_that_power() -> None:
+def test_slope_of_a_power_law_is_its_exponent() -> None:
     assert slope([1, 2, 4, 8], [3.0, 12.0, 48.0, 192.0]) == 2
     assert str(slope([1, 2, 4], [5.0, 5.0, 5.0])) == "0.0"
 
 
-def test_a_table_puts_numbers_to_the_right(capsys: pytest.CaptureFixture[str]) -> None:
+def test_table_aligns_numbers_to_the_right(capsys: pytest.CaptureFixture[str]) -> None:
     table(["model", "batch", "rate"], [["drpn", 128, 1234.5], ["nrms", 2_048, 0.5]])
     assert capsys.readouterr().out == "model  batch   rate\ndrpn     128  1,234\nnrms   2,048    0.5\n"
 
 
-def test_results_hold_the_machine_and_lie_where_it_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_results_include_the_machine_and_their_paths_are_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     leave("one", {"runs": [1]}, [Panel("size", "seconds", {"a": [(1, 2.0), (2, 4.0)]})], tmp_path)
-    found = json.loads((tmp_path / "one.json").read_text())
-    assert found["runs"] == [1]
-    assert {"commit", "cores", "memory_gb", "python", "torch", "load_before"} <= set(found["machine"])
+    document = json.loads((tmp_path / "one.json").read_text())
+    assert document["runs"] == [1]
+    assert {"commit", "cores", "memory_gb", "python", "torch", "load_before"} <= set(document["machine"])
     assert (tmp_path / "one.png").stat().st_size > 1_000
     assert str(tmp_path / "one.json") in capsys.readouterr().out
 
@@ -106,12 +108,14 @@ def test_results_hold_the_machine_and_lie_where_it_says(tmp_path: Path, capsys: 
         ("evaluation", ["--threads", "1", "--calls", "20"], {"news_encoded", "impressions_with_encoding", "one_user"}),
     ],
 )
-def test_programs_measure_a_folder(program: str, options: list[str], keys: set[str], data: Dataset, tmp_path: Path):
-    sets = [part for one in SMALL_DRPN for part in ("--set", one)]
+def test_programs_measure_a_dataset_folder(
+    program: str, options: list[str], keys: set[str], data: Dataset, tmp_path: Path
+):
+    sets = [part for setting in SMALL_DRPN for part in ("--set", setting)]
     command = [sys.executable, "-W", "error", BENCHMARKS / f"{program}.py", "--data", data.path, "--models", "drpn"]
     command += [*options, "--device", "cpu", "--seconds", "0.2", *sets, "--out", tmp_path]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    process = subprocess.run(command, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
     (run,) = json.loads((tmp_path / f"{program}-cpu.json").read_text())["runs"]
     assert run["model"] == "drpn"
     assert keys <= set(run)

@@ -1,4 +1,4 @@
-"""The generated dataset folder is a dataset folder like any other, and has the shape it was asked for."""
+"""The generated dataset folder is valid and has the requested shape."""
 
 import subprocess
 import sys
@@ -25,45 +25,45 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     return write_shape(tmp_path_factory.mktemp("shape") / "data", SMALL)
 
 
-def test_the_folder_opens_and_its_checksums_hold(dataset: Dataset) -> None:
+def test_folder_opens_with_valid_checksums(dataset: Dataset) -> None:
     opened = Dataset.open(dataset.path, verify=True)
     assert opened.manifest["sources"] == []
     assert opened.manifest["settings"]["generated"]["news"] == 900
 
 
-def test_the_same_settings_give_the_same_bytes(dataset: Dataset, tmp_path: Path) -> None:
+def test_same_settings_give_the_same_bytes(dataset: Dataset, tmp_path: Path) -> None:
     again = write_shape(tmp_path / "again", SMALL)
     assert again.manifest == dataset.manifest
 
 
-def test_sizes_and_means_are_those_asked_for(dataset: Dataset) -> None:
-    found = dataset.statistics
-    assert (found["users"], found["news"], found["words"]) == (3_000, 900, 700)
-    assert found["impressions"] == {"train": 2_000, "validation": 40, "test": 60}
-    assert found["mean_clicked"] == pytest.approx(4.14, rel=0.03)
-    assert found["mean_skipped"] == pytest.approx(96.8, rel=0.08)
-    assert found["mean_candidates"] == pytest.approx(37, rel=0.03)
-    assert found["mean_title_words"] + 2 == pytest.approx(12.66, rel=0.03)
-    assert found["clicked_samples"] / 2_100 == pytest.approx(1.5, rel=0.05)
+def test_sizes_and_means_match_the_settings(dataset: Dataset) -> None:
+    counts = dataset.statistics
+    assert (counts["users"], counts["news"], counts["words"]) == (3_000, 900, 700)
+    assert counts["impressions"] == {"train": 2_000, "validation": 40, "test": 60}
+    assert counts["mean_clicked"] == pytest.approx(4.14, rel=0.03)
+    assert counts["mean_skipped"] == pytest.approx(96.8, rel=0.08)
+    assert counts["mean_candidates"] == pytest.approx(37, rel=0.03)
+    assert counts["mean_title_words"] + 2 == pytest.approx(12.66, rel=0.03)
+    assert counts["clicked_samples"] / 2_100 == pytest.approx(1.5, rel=0.05)
 
 
-def test_its_statistics_are_those_that_prepare_would_give(dataset: Dataset) -> None:
-    given = dataset.statistics
-    totals = {name: round(given[f"mean_{name}"] * 3_000) for name in ("clicked", "skipped")}
+def test_statistics_equal_those_of_prepare(dataset: Dataset) -> None:
+    written = dataset.statistics
+    totals = {name: round(written[f"mean_{name}"] * 3_000) for name in ("clicked", "skipped")}
     expected = statistics(
         users=3_000,
         news=900,
-        words={"words": len(dataset.vocabulary) - 2, "mean_title_words": given["mean_title_words"]},
+        words={"words": len(dataset.vocabulary) - 2, "mean_title_words": written["mean_title_words"]},
         counts={"users": 3_000, **totals, "clicks": totals["clicked"], "skips": totals["skipped"]},
         splits={name: dataset.impressions(name) for name in SPLITS},
         clicked=dataset.clicked,
         skipped=dataset.skipped,
         neighbours=dataset.neighbours,
     )
-    assert given == expected
+    assert written == expected
 
 
-def test_no_news_stands_twice_in_a_profile_or_an_impression(dataset: Dataset) -> None:
+def test_no_story_occurs_twice_in_a_profile_or_impression(dataset: Dataset) -> None:
     profiles = np.concatenate([dataset.clicked, dataset.skipped], axis=1)
     for row in profiles[1:]:
         real = row[row > 0]
@@ -74,7 +74,7 @@ def test_no_news_stands_twice_in_a_profile_or_an_impression(dataset: Dataset) ->
         assert 0 < train.clicked[start:end].sum() < end - start
 
 
-def test_padding_is_row_0_and_stands_at_the_end(dataset: Dataset) -> None:
+def test_row_0_is_padding_and_padding_is_at_the_end(dataset: Dataset) -> None:
     for table in (dataset.clicked, dataset.skipped, dataset.news_words, dataset.neighbours):
         real = table > 0
         assert not real[0].any()
@@ -83,17 +83,17 @@ def test_padding_is_row_0_and_stands_at_the_end(dataset: Dataset) -> None:
     assert dataset.clicked.max() <= 900
 
 
-def test_two_thirds_of_the_users_clicked_once() -> None:
+def test_two_thirds_of_users_clicked_once() -> None:
     clicks = heavy_tail(30_000, 4.14, np.random.default_rng(0))
     assert (clicks == 1).mean() == pytest.approx(ONCE, abs=0.001)
 
 
 def test_popularity_falls_as_one_over_rank(dataset: Dataset) -> None:
-    # without replacement within an impression the very first ranks are shown less often than that
+    # stories do not repeat within an impression, so the first ranks are shown less often
     shown = np.sort(dataset.arrays.array("news/times_shown"))[::-1].astype(float)
     assert np.polyfit(np.log(np.arange(51, 601)), np.log(shown[50:600]), 1)[0] == pytest.approx(-1, abs=0.15)
     rows = np.argsort(-dataset.arrays.array("news/times_shown"), kind="stable")[:100]
-    assert 300 < rows.mean() < 600  # the popular ones lie anywhere
+    assert 300 < rows.mean() < 600  # popular stories are in random rows
 
 
 def test_neighbours_are_the_heaviest_co_clicks() -> None:
@@ -105,11 +105,11 @@ def test_neighbours_are_the_heaviest_co_clicks() -> None:
     edges = Counter(pair for news in profiles for pair in permutations(news.tolist(), 2))
     rows, weights = co_clicked(clicked, news=8, keep=3)
     for news in range(1, 9):
-        own = sorted((-weight, other) for (one, other), weight in edges.items() if one == news)[:3]
-        assert [(-weight, other) for weight, other in zip(weights[news], rows[news], strict=True)] == own
+        heaviest = sorted((-weight, other) for (story, other), weight in edges.items() if story == news)[:3]
+        assert [(-weight, other) for weight, other in zip(weights[news], rows[news], strict=True)] == heaviest
 
 
-def test_a_fixed_number_of_candidates_and_other_lengths(tmp_path: Path) -> None:
+def test_fixed_number_of_candidates_and_other_lengths(tmp_path: Path) -> None:
     settings = ShapeSettings(fixed=True, words=20, clicked=50).scaled(0.002)
     dataset = write_shape(tmp_path / "data", settings)
     assert set(np.diff(dataset.impressions("test").offsets).tolist()) == {37}
@@ -122,13 +122,13 @@ def test_full_profiles_have_no_padding(tmp_path: Path) -> None:
     assert dataset.skipped[1:].all()
 
 
-def test_a_batch_counts_its_real_positions(dataset: Dataset) -> None:
-    found = batch_news(dataset, 64, np.random.default_rng(0))
-    assert 64 * 7 <= found.positions <= 64 * 95
-    assert found.distinct <= 900
+def test_batch_counts_real_positions(dataset: Dataset) -> None:
+    batch = batch_news(dataset, 64, np.random.default_rng(0))
+    assert 64 * 7 <= batch.positions <= 64 * 95
+    assert batch.distinct <= 900
 
 
-def test_a_model_trains_on_it(tmp_path: Path) -> None:
+def test_model_trains_on_the_folder(tmp_path: Path) -> None:
     settings = ShapeSettings(news=300, vocabulary=400, users=200, impressions=20, validation=10, test=10)
     write_shape(tmp_path / "data", settings)
     run = train(
@@ -140,24 +140,26 @@ def test_a_model_trains_on_it(tmp_path: Path) -> None:
     assert 0 < run.bundle().manifest["metrics"]["validation_auc"] < 1
 
 
-def test_stats_prints_it(drpn, dataset: Dataset) -> None:
-    done = drpn("stats", dataset.path)
-    assert done.returncode == 0
-    assert "3,000" in done.stdout
+def test_stats_command_reads_the_folder(drpn, dataset: Dataset) -> None:
+    result = drpn("stats", dataset.path)
+    assert result.returncode == 0
+    assert "3,000" in result.stdout
 
 
 @pytest.mark.parametrize(
     ("setting", "message"),
     [({"news": 10}, "news is 10; it takes 50 or more"), ({"users": 0}, "users is 0; it takes 1 or more")],
 )
-def test_too_little_is_refused(setting: dict[str, int], message: str) -> None:
+def test_too_small_sizes_are_refused(setting: dict[str, int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ShapeSettings(**setting)
 
 
-def test_it_needs_numpy_alone() -> None:
+def test_shape_imports_only_numpy() -> None:
     heavy = ("ibis", "duckdb", "pyarrow", "pandas", "torch", "matplotlib")
     program = f"import shape, sys; print([name for name in {heavy} if name in sys.modules])"
     benchmarks = Path(__file__).parents[2] / "benchmarks"
-    found = subprocess.run([sys.executable, "-c", program], cwd=benchmarks, capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "[]"
+    process = subprocess.run(
+        [sys.executable, "-c", program], cwd=benchmarks, capture_output=True, text=True, check=True
+    )
+    assert process.stdout.strip() == "[]"

@@ -32,7 +32,7 @@ class Fault(NamedTuple):
 
 FAULTS = [
     Fault(
-        "a news counts more if it resembles the opposite sequence",
+        "a story counts more if it resembles the opposite sequence",
         AGGREGATORS,
         "trust - torch.relu(self.gamma)",
         "trust + torch.relu(self.gamma)",
@@ -45,7 +45,7 @@ FAULTS = [
         "torch.ones_like(mask).unsqueeze(1) & ~torch.eye(",
     ),
     Fault(
-        "intra-attention reads the news itself",
+        "intra-attention reads the story itself",
         AGGREGATORS,
         "mask.unsqueeze(1) & ~torch.eye(mask.shape[1], dtype=torch.bool, device=mask.device)",
         "mask.unsqueeze(1).expand(-1, mask.shape[1], -1)",
@@ -81,7 +81,7 @@ FAULTS = [
         "weighted_sum(weight, news)",
     ),
     Fault(
-        "self-attention of news without the residual",
+        "self-attention over stories without the residual",
         AGGREGATORS,
         "self.norm(news + self.attention(qkv, mask))",
         "self.norm(self.attention(qkv, mask))",
@@ -148,7 +148,7 @@ FAULTS = [
     ),
     Fault("self-attention reads padding", ATTENTION, "attn_mask=allowed[:, None, None, :]", "attn_mask=None"),
     Fault(
-        "no unknown vector for news not seen in training",
+        "no unknown vector for stories not seen in training",
         NEWS,
         "return or_else(rows(self.table.weight, news), seen, self.unknown)",
         "return rows(self.table.weight, news)",
@@ -199,9 +199,9 @@ def page(rows: list[tuple[Fault, Caught | None]]) -> str:
     lines = [
         "# Planted faults",
         "",
-        f"Each was planted alone in a copy of the package, and `{TESTS}` run on it until",
-        "a test failed. Written by `python tests/mutations/faults.py`; `tests/mutations/test_faults.py` holds that",
-        "each is caught.",
+        f"Each fault was planted alone in a copy of the package. Then `{TESTS}` ran until a test",
+        "failed. `python tests/mutations/faults.py` writes this page; `tests/mutations/test_faults.py` checks that",
+        "every fault is caught.",
         "",
         "| fault | file | first test that failed |",
         "|---|---|---|",
