@@ -122,7 +122,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("other", type=Path, help="root of the other tree")
     parser.add_argument("--models", nargs="+", default=["drpn", "nrms"])
-    parser.add_argument("--batches", nargs="+", type=int, default=[128, 2_048])
+    parser.add_argument("--batches", nargs="*", type=int, default=[128, 2_048], help="none: evaluation alone")
     parser.add_argument("--device", default="cuda", choices=["cpu", "cuda"])
     parser.add_argument("--threads", type=int, default=2, help="of a CPU")
     parser.add_argument("--scale", type=float, default=1.0, help="of MIND-large's shape")

@@ -40,13 +40,11 @@ class Pages(NamedTuple):
 
 def ranking_batches(impressions: Impressions, tables: Tables, *, candidates: int) -> Iterator[RankingBatch]:
     """Every impression once, shortest first; a batch has at most `candidates` candidates, padding included."""
-    device = tables.clicked.device
-    shown = _Shown(impressions, device)
-    users = torch.from_numpy(np.array(impressions.users)).to(device)
-    for which in shown.batches(np.arange(len(impressions)), candidates):
-        rows, index, moments = shown.at(which)
-        batch_users = users[torch.from_numpy(which).to(device)]
-        yield RankingBatch(tables.batch(batch_users, rows, moments), index, batch_users)
+    shown = _Shown(impressions, tables.clicked.device)
+    for which, width in shown.rectangles(np.arange(len(impressions)), candidates):
+        rows, index = shown.candidates(which, width)
+        users = shown.users[which]
+        yield RankingBatch(tables.batch(users, rows, shown.moments[which]), index, users)
 
 
 def user_pages(
@@ -55,33 +53,37 @@ def user_pages(
     """Each user once, `users` at a time, with all their impressions in batches of at most `candidates` candidates."""
     shown = _Shown(impressions, device)
     everyone, reader = np.unique(np.asarray(impressions.users), return_inverse=True)
+    readers = torch.from_numpy(reader).to(device)
     by_user = np.argsort(reader, kind="stable")
     bounds = np.searchsorted(reader[by_user], np.arange(0, len(everyone) + users, users))
     for first, start, stop in zip(range(0, len(everyone), users), bounds[:-1], bounds[1:], strict=True):
         chunk = torch.from_numpy(everyone[first : first + users]).to(device)
-        yield chunk, _pages(shown, by_user[start:stop], reader, first, candidates)
+        yield chunk, _pages(shown, by_user[start:stop], readers, first, candidates)
 
 
 def _pages(
-    shown: "_Shown", impressions: NDArray[np.int64], reader: NDArray[np.int64], first: int, candidates: int
+    shown: "_Shown", impressions: NDArray[np.int64], readers: Int[Tensor, "impressions"], first: int, candidates: int
 ) -> Iterator[Pages]:
-    for which in shown.batches(impressions, candidates):
-        yield Pages(torch.from_numpy(reader[which] - first).to(shown.flat.device), *shown.at(which))
+    for which, width in shown.rectangles(impressions, candidates):
+        yield Pages(readers[which] - first, *shown.candidates(which, width), shown.moments[which])
 
 
 class _Shown:
-    """The candidates of impressions, to be laid out as rectangles."""
+    """The candidates of impressions, to be laid out as rectangles, whose impressions are chosen on the CPU."""
 
     def __init__(self, impressions: Impressions, device: torch.device) -> None:
-        self.offsets = np.asarray(impressions.offsets)
-        self.sizes = np.diff(self.offsets)
-        self.flat = torch.from_numpy(np.append(np.asarray(impressions.candidates), 0)).to(device)  # last: padding
+        self.sizes = np.diff(np.asarray(impressions.offsets))
+        self.users = torch.from_numpy(np.array(impressions.users)).to(device)
         self.moments = seconds(impressions.times).to(device)
+        self._offsets = torch.from_numpy(np.array(impressions.offsets)).to(device)
+        flat = np.append(np.asarray(impressions.candidates), 0)  # the last is padding
+        self._flat = torch.from_numpy(flat).to(device)
 
-    def batches(self, which: NDArray[np.int64], candidates: int) -> Iterator[NDArray[np.int64]]:
-        """The impressions `which`, shortest first, in rectangles of at most `candidates` candidates."""
+    def rectangles(self, which: NDArray[np.int64], candidates: int) -> Iterator[tuple[Int[Tensor, "B"], int]]:
+        """Some impressions, shortest first, in rectangles of at most `candidates` candidates, and the widths."""
         order = which[np.argsort(self.sizes[which], kind="stable")]
         sizes = self.sizes[order]
+        ordered = torch.from_numpy(order).to(self._flat.device)
         start = 0
         while start < len(order):
             # sizes rise along the order, so the last impression of a rectangle is its longest
@@ -89,12 +91,12 @@ class _Shown:
             limit = min(start + 1 + candidates // max(sizes[start], 1), similar)
             area = np.arange(1, limit + 1 - start) * sizes[start:limit]
             stop = start + max(int(np.searchsorted(area, candidates, side="right")), 1)
-            yield order[start:stop]
+            yield ordered[start:stop], max(int(sizes[stop - 1]), 1)
             start = stop
 
-    def at(self, which: NDArray[np.int64]) -> tuple[Tensor, Tensor, Tensor]:
-        """The candidates of impressions of similar length, their index among all candidates, and the moments."""
-        slots = np.arange(max(int(self.sizes[which].max(initial=0)), 1))
-        index = np.where(slots < self.sizes[which, None], self.offsets[which, None] + slots, -1)
-        at = torch.from_numpy(index).to(self.flat.device)
-        return self.flat[at], at, self.moments[torch.from_numpy(which).to(self.flat.device)]
+    def candidates(self, which: Int[Tensor, "B"], width: int) -> tuple[Int[Tensor, "B C"], Int[Tensor, "B C"]]:
+        """The candidates of a rectangle of impressions, and their index among all candidates; -1 for padding."""
+        start, stop = self._offsets[which, None], self._offsets[which + 1, None]
+        index = start + torch.arange(width, device=start.device)
+        index = torch.where(index < stop, index, -1)
+        return self._flat[index], index

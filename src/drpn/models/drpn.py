@@ -3,9 +3,8 @@
 Hu, Qiu and Wu, "Denoising Neural Network for News Recommendation with Positive and Negative Implicit Feedback",
 Findings of NAACL 2022. Section and equation numbers are the paper's; `docs/paper-map.md` lists them with their tests.
 
-Everything that depends on a story alone is computed once per story: its vectors, and every linear projection of them
-that the aggregators and the fusion nets need. W [a; b] is computed as W_a a + W_b b, and (sum of alpha_i x_i) W as the
-sum of alpha_i (x_i W). The results are exactly those of the plain formulation.
+Vectors of stories, and all linear projections of them that the aggregators and the fusion nets need, are computed once
+per story: W [a; b] as W_a a + W_b b, and (sum of alpha_i x_i) W as the sum of alpha_i (x_i W), with the same results.
 """
 
 import math
@@ -95,11 +94,9 @@ class ContentAggregator(nn.Module):
         """p_s or n_s, and the weight of each story; without self-attention the logits are given."""
         mask = stories.mask
         if self.attention is None or self.norm is None:
-            # Eq. 3
-            result = aggregate(cast(Tensor, logits), stories, mask)
+            result = aggregate(cast(Tensor, logits), stories, mask)  # Eq. 3
         else:
-            # Eqs. 2 and 3
-            result = self.aggregate(self.norm(stories.gather() + self.attention(qkv, mask)), mask)
+            result = self.aggregate(self.norm(stories.gather() + self.attention(qkv, mask)), mask)  # Eqs. 2 and 3
         return Aggregated(where_present(result.vector, mask.any(-1), self.nothing), result.weight)
 
 
@@ -225,12 +222,10 @@ class FusionNet(nn.Module):
         # Eq. 9: beta = tanh([u_f; r_c] W_1 + b_1) W_2 + b_2
         return interest_weights(user, candidate, self.out, self.bias)
 
-    def score(
-        self, user: Float[Tensor, "B F D"], candidate: TableRows, interests: Float[Tensor, "B F D"], plain: TableRows
-    ) -> Float[Tensor, "B C"]:
+    def score(self, readers: "ViewReaders", candidate: TableRows, plain: TableRows) -> Float[Tensor, "B C"]:
         """The score of each candidate in this view."""
         # Eqs. 10 and 11: u . r with u = sum over f of beta_f interest_f
-        return interest_scores(user, candidate, self.out, self.bias, interests, plain)
+        return interest_scores(readers.user, candidate, self.out, self.bias, readers.interests, plain)
 
 
 class ViewRows(NamedTuple):
@@ -240,12 +235,13 @@ class ViewRows(NamedTuple):
     """The vectors that are aggregated."""
     plain: Float[Tensor, "U D"]
     """The vectors that the fusion net reads and the score compares with."""
+    candidate: Table
+    """The half of Eq. 9 that depends on the candidate."""
     sides: dict[str, Table]
     """The projections that each sequence needs: those of its content, denoise and opposite layers."""
     logits: dict[str, Float[Tensor, "U"]]
     """Logits of the content aggregators without self-attention; empty with it."""
     reader_logits: Float[Tensor, "U"]
-    candidate: Table
 
 
 class Members(NamedTuple):
@@ -320,17 +316,11 @@ class View(nn.Module):
     def project(self, stories: Float[Tensor, "U D"], plain: Float[Tensor, "U D"]) -> ViewRows:
         """`stories` are the vectors that are aggregated, `plain` those that the fusion net reads."""
         layers = {name: (stories, self.weights(name)) for name in self.sides}
-        layers["candidate"] = plain, {"fusion": [Weight.from_layer(self.fusion.candidate)]}
-        tables = project(layers, training=self.training)
+        candidate = plain, {"fusion": [Weight.from_layer(self.fusion.candidate)]}
+        sides = project({**layers, "candidate": candidate}, training=self.training)
         names = () if self.self_attention else self.sides
-        return ViewRows(
-            stories=stories,
-            plain=plain,
-            sides={name: tables[name] for name in self.sides},
-            logits={name: self.side(name).content.aggregate.logits(stories) for name in names},
-            reader_logits=self.fusion.reader.logits(plain),
-            candidate=tables["candidate"],
-        )
+        logits = {name: self.side(name).content.aggregate.logits(stories) for name in names}
+        return ViewRows(stories, plain, sides.pop("candidate"), sides, logits, self.fusion.reader.logits(plain))
 
     def read(self, rows: ViewRows, positions: dict[str, Int[Tensor, "B S"]]) -> ViewReaders:
         """p_s, n_s, p_h and n_h, as far as this view has them, and what the fusion net knows of the user."""
@@ -395,22 +385,23 @@ class Drpn(ClickModel[Encoded, Readers]):
         self, encoded: Encoded, readers: Readers, candidates: Int[Tensor, "B C"], context: Context
     ) -> Float[Tensor, "B C"]:
         """The score of each candidate."""
-        tables = {view: (rows.plain, rows.candidate) for view, rows in encoded.items()}
-        scores = []
-        for view, (plain, candidate) in rows_at(tables, candidates, without_gradient=True).items():
-            reader = readers[view]
-            scores.append(self.view(view).fusion.score(reader.user, candidate, reader.interests, plain))
+        rows = self.candidates(encoded, candidates)
+        scores = [self.view(name).fusion.score(reader, *rows[name]) for name, reader in readers.items()]
         # section 4.7: u^t . r^t + u^o . r^o
         return torch.stack(scores).sum(0)
 
+    def candidates(self, encoded: Encoded, candidates: Int[Tensor, "B C"]) -> dict[str, tuple[TableRows, TableRows]]:
+        """What each view needs of the candidates: their half of Eq. 9, and their vectors."""
+        tables = {view: (rows.candidate, rows.plain) for view, rows in encoded.items()}
+        return cast(dict[str, tuple[TableRows, TableRows]], rows_at(tables, candidates, without_gradient=True))
+
     def views(self, encoded: Encoded, batch: Batch) -> dict[str, ViewMatch]:
         """Each view's part of the scores of a batch, with all weights, for explanations."""
-        matches = {}
+        matches, rows = {}, self.candidates(encoded, batch.candidates)
         for name, reader in self.read(encoded, batch.profiles).items():
-            fusion, rows = self.view(name).fusion, encoded[name]
-            plain, candidate = rows_at((rows.plain, rows.candidate), batch.candidates, without_gradient=True)
-            score = fusion.score(reader.user, candidate, reader.interests, plain)
-            matches[name] = ViewMatch(score, reader.weights, fusion(reader.user, candidate))
+            fusion, (candidate, plain) = self.view(name).fusion, rows[name]
+            score, beta = fusion.score(reader, candidate, plain), fusion(reader.user, candidate)
+            matches[name] = ViewMatch(score, reader.weights, beta)
         return matches
 
     def view(self, name: str) -> View:
