@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 import small_newsroom
+from batch_cases import make_batch, with_parts
 from drpn.batches.batch import Batch, NewsRows
 from drpn.models.base import ClickModel
 from reference.drpn_loops import Weights
@@ -105,7 +106,7 @@ def batch_of(
     at_the_end: bool = True,
 ) -> Batch:
     """The users, each with all candidates; padding stands after their clicks or in front of them."""
-    return Batch(
+    return make_batch(
         users=torch.tensor([1] * len(clicked) if users is None else users),
         clicked=padded([[POSITION[name] for name in names] for names in clicked], at_the_end=at_the_end),
         skipped=padded([[POSITION[name] for name in skipped or []]] * len(clicked)),
@@ -157,8 +158,8 @@ def share_not_known(model: ClickModel, score: Callable[[list[list[str]], list[in
 def only_which_clicks_matters(score: Callable[[Batch], Tensor], batch: Batch) -> None:
     """With clicks in another order the scores are the same; with another user's clicks some of each user's differ."""
     found = score(batch)
-    close(score(replace(batch, clicked=batch.clicked.flip(1))), found)
-    other = score(replace(batch, clicked=batch.clicked.roll(1, dims=0)))
+    close(score(with_parts(batch, clicked=batch.profiles.clicked.flip(1))), found)
+    other = score(with_parts(batch, clicked=batch.profiles.clicked.roll(1, dims=0)))
     assert (other - found).abs().max(1).values.min() > 1e-6
 
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from drpn.batches.batch import Batch, NewsRows
-from drpn.batches.tables import NEEDS
-from drpn.layers.gather import rows
+from drpn.batches.batch import Context, NewsRows, Profiles
+from drpn.dataset.requirements import REQUIREMENTS
+from drpn.layers.gather import gather_rows
 from drpn.layers.news import IdVectors, UserVectors, WordVectors
 from drpn.models.base import ClickModel, DataShape
 from drpn.models.catalogue import CATALOGUE, Entry
@@ -22,14 +22,14 @@ class EverythingSettings:
     """How large, and what is needed."""
 
     size: int = 6
-    needs: str = " ".join(NEEDS)
+    needs: str = " ".join(REQUIREMENTS)
 
 
 class EverythingRows(NamedTuple):
     """What is known of some news."""
 
     vector: Tensor
-    places: Tensor
+    neighbours: Tensor
 
 
 class Everything(ClickModel):
@@ -48,20 +48,20 @@ class Everything(ClickModel):
         return tuple(self.settings.needs.split())
 
     def encode_news(self, news: NewsRows) -> EverythingRows:
-        of_title = self.words(news.words) * (news.words != 0).unsqueeze(-1)  # padding does not matter
-        of_words = of_title.sum(1) + 2 * self.words(news.abstract).sum(1)
-        vector = of_words + self.entities(news.entities).sum(1) + self.news(news.rows, news.seen)
-        return EverythingRows(vector, news.places)
+        titles = self.words(news.words) * (news.words != 0).unsqueeze(-1)  # padding does not matter
+        words = titles.sum(1) + 2 * self.words(news.abstract).sum(1)
+        vector = words + self.entities(news.entities).sum(1) + self.news(news.rows, news.seen)
+        return EverythingRows(vector, news.neighbour_positions)
 
-    def read(self, encoded: EverythingRows, batch: Batch) -> Tensor:
-        neighbours = self.users.of_neighbours(batch.neighbours).sum(1)
-        clicked, skipped = (rows(encoded.vector, side).sum(1) for side in (batch.clicked, batch.skipped))
-        return self.users(batch.users) + 2 * neighbours + clicked - skipped
+    def read(self, encoded: EverythingRows, profiles: Profiles) -> Tensor:
+        neighbours = self.users.of_neighbours(profiles.neighbours).sum(1)
+        clicked, skipped = (gather_rows(encoded.vector, side).sum(1) for side in (profiles.clicked, profiles.skipped))
+        return self.users(profiles.users) + 2 * neighbours + clicked - skipped
 
-    def match(self, encoded: EverythingRows, readers: Tensor, candidates: Tensor) -> Tensor:
-        places = encoded.places[candidates]  # (B C K)
-        news = rows(encoded.vector, candidates) + 3 * rows(encoded.vector, places).sum(2)
-        return (news * readers.unsqueeze(1)).sum(-1)
+    def match(self, encoded: EverythingRows, readers: Tensor, candidates: Tensor, context: Context) -> Tensor:  # noqa: ARG002
+        neighbours = encoded.neighbours[candidates]  # (B C K)
+        stories = gather_rows(encoded.vector, candidates) + 3 * gather_rows(encoded.vector, neighbours).sum(2)
+        return (stories * readers.unsqueeze(1)).sum(-1)
 
 
 def enter(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from batch_cases import make_batch
 from drpn.batches.batch import Batch, NewsRows
 from drpn.models.base import ClickModel
 from reference.fields_loops import News
@@ -57,7 +58,7 @@ def news_rows() -> NewsRows:
 
 def batch_of(readers: list[tuple[list[str], list[str]]]) -> Batch:
     """The readers, each with all candidates."""
-    return Batch(
+    return make_batch(
         users=torch.ones(len(readers), dtype=torch.long),
         clicked=padded([clicked for clicked, _ in readers], at_the_end=False),
         skipped=padded([skipped for _, skipped in readers], at_the_end=True),

@@ -18,7 +18,7 @@ def test_titles_come_back_in_their_order(at_once: int, monkeypatch: pytest.Monke
         seen.append(words)
         return torch.stack([words.sum(1), (words != 0).sum(1)], dim=1).double()
 
-    monkeypatch.setattr(news, "_AT_ONCE", at_once)
+    monkeypatch.setattr(news, "_TITLES_PER_STEP", at_once)
     expected = torch.stack([WORDS.sum(1), (WORDS != 0).sum(1)], dim=1).double()
     assert torch.equal(encode_by_length(encode, WORDS), expected)
     assert all(len(words) <= at_once for words in seen)

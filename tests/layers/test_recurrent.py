@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from drpn.layers.attention import joint_linear
+from drpn.layers.linear import joint_linear
 from drpn.layers.recurrent import Gru
 
 SIZE, HIDDEN = 5, 4

@@ -38,7 +38,7 @@ def test_the_deep_part_is_a_plain_network_over_all_fields() -> None:
     model, _ = case()
     news, batch, count = news_rows(), batch_of_all(), len(CANDIDATES)
     fields = model.features.news_features(news)
-    users = model.features.user_features(fields.clicked, batch).flatten(1)
+    users = model.features.user_features(fields.clicked, batch.profiles).flatten(1)
     first = nn.Linear(2 * users.shape[1], 5).double()
     first.weight.data = torch.cat([model.deep.user.weight, model.deep.news.weight], dim=1).detach()
     first.bias.data = model.deep.user.bias.detach()
@@ -65,7 +65,7 @@ def test_both_parts_learn_the_same_vectors() -> None:
         found = scores(model)
         if of == "network":
             encoded = model.encode_news(news_rows())
-            users = model.read(encoded, batch_of_all()).half.unsqueeze(1)
+            users = model.read(encoded, batch_of_all().profiles).half.unsqueeze(1)
             found = model.deep(users, encoded.half[batch_of_all().candidates])
         found.sum().backward()
         assert model.features.words.weight.grad is not None

@@ -74,7 +74,7 @@ def test_a_state_is_read_once_for_all_candidates() -> None:
     """What `read` keeps of a user is the state's half of the two first layers."""
     model, weights = case()
     encoded = model.encode_news(news_rows())
-    for side, found in zip(("clicked", "skipped"), model.read(encoded, everybody()), strict=True):
+    for side, found in zip(("clicked", "skipped"), model.read(encoded, everybody().profiles), strict=True):
         own = loops.part(weights, side)
         for row, names in zip(found, (reader[side == "skipped"] for reader in READERS.values()), strict=True):
             items = [loops.item(weights, NEWSROOM[name]) for name in names]

@@ -10,8 +10,9 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from baseline_cases import OTHER_CLICKS, OTHER_SKIPS, Case, close, moved, random_case
+from batch_cases import with_parts
+from drpn.layers import chunks
 from drpn.models.base import DataShape
-from drpn.models.baselines import dfn
 from drpn.models.baselines.dfn import Dfn, DfnSettings, ExternalAttention, FeedbackTransformer, OwnPart
 from reference import dfn_loops as loops
 from small_newsroom import (
@@ -158,7 +159,7 @@ def test_without_gradients_users_are_scored_some_at_a_time(numbers: int, monkeyp
     candidates = torch.cat([batch.candidates, torch.zeros(6, 2, dtype=torch.long)], dim=1)
     candidates[1, 1:] = 0
     candidates[4] = 0
-    batch = replace(batch, candidates=candidates)
+    batch = with_parts(batch, candidates=candidates)
     expected = scores(model, batch).detach()
     shapes: list[tuple[int, ...]] = []
     in_part = model.clicked.match
@@ -168,7 +169,7 @@ def test_without_gradients_users_are_scored_some_at_a_time(numbers: int, monkeyp
         return in_part(own, target)
 
     monkeypatch.setattr(model.clicked, "match", seen)
-    monkeypatch.setitem(dfn._AT_ONCE, "cpu", numbers)
+    monkeypatch.setitem(chunks._NUMBERS, "cpu", numbers)
     with torch.no_grad():
         found = scores(model, batch)
     close(found[batch.candidate_mask], expected[batch.candidate_mask].tolist())

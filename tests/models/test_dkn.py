@@ -1,6 +1,5 @@
 """DKN computes what loops over its paper's equations compute, and weighs clicks anew for each candidate."""
 
-from dataclasses import replace
 from functools import partial
 from itertools import combinations
 
@@ -22,6 +21,7 @@ from baseline_cases import (
     randomised,
     rows_of,
 )
+from batch_cases import with_parts
 from drpn.batches.batch import Batch, NewsRows
 from drpn.models.base import DataShape
 from drpn.models.baselines.dkn import Dkn, DknSettings
@@ -88,8 +88,8 @@ def scores(model: Dkn, batch: Batch, news: NewsRows | None = None) -> Tensor:
 
 def weights_of_clicks(model: Dkn, batch: Batch) -> Tensor:
     encoded = model.encode_news(news_rows())
-    clicked, candidate = encoded.clicked[batch.clicked], encoded.candidate[batch.candidates]
-    masks = batch.clicked_mask, batch.candidate_mask
+    clicked, candidate = encoded.clicked[batch.profiles.clicked], encoded.candidate[batch.candidates]
+    masks = batch.profiles.clicked_mask, batch.candidate_mask
     return model.weigh(clicked[..., :ATTENTION], candidate[..., :ATTENTION], *masks)
 
 
@@ -176,9 +176,9 @@ def test_in_training_pairs_are_normalised_by_what_is_there() -> None:
 
 def test_padding_changes_no_score_in_training_either() -> None:
     batch = batch_of(list(CLICKED.values()))
-    longer = replace(
+    longer = with_parts(
         batch,
-        clicked=torch.cat([batch.clicked, torch.zeros(len(batch), 3, dtype=torch.long)], dim=1),
+        clicked=torch.cat([batch.profiles.clicked, torch.zeros(len(batch), 3, dtype=torch.long)], dim=1),
         candidates=torch.cat([batch.candidates, torch.zeros(len(batch), 2, dtype=torch.long)], dim=1),
     )
     first, second = case().model.train(), case().model.train()

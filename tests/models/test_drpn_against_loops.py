@@ -7,15 +7,18 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import pytest
 import torch
-from drpn.models.aggregators import ContentAggregator, DenoisingAggregator, GraphNetwork, Similarity
 from torch import Tensor, nn
 
+from batch_cases import make_batch
 from drpn.batches.batch import Batch, NewsRows
-from drpn.layers.attention import GatedAggregate, MultiHeadAttention, attend, joint_linear, masked_softmax
+from drpn.layers.attention import GatedAggregate, MultiHeadAttention, attend, masked_softmax
+from drpn.layers.denoising import attend_opposite, attend_rest, similarities
+from drpn.layers.linear import joint_linear
 from drpn.layers.news import TitleEncoder
+from drpn.layers.tables import TableRows
 from drpn.models.base import DataShape
 from drpn.models.catalogue import CATALOGUE
-from drpn.models.drpn import Drpn
+from drpn.models.drpn import ContentAggregator, DenoisingAggregator, Drpn, GraphNetwork, Similarity
 from reference import drpn_loops as loops
 from reference.drpn_loops import VARIANTS, Encoded, Heads, News, Viewed, Weights
 
@@ -95,14 +98,14 @@ def vectors(*shape: int, seed: int = 0) -> Tensor:
 
 
 def spread(count: int) -> tuple[Tensor, Tensor]:
-    """Vectors of a sequence between two paddings that are not zero, and its mask; padding alone where it is empty."""
+    """The vectors of `count` stories between two padding vectors that are not zero, and the mask."""
     mask = torch.tensor([False] + [True] * count + [False])
     return vectors(count + 2, seed=count), mask
 
 
-def one(projected: Any) -> Any:
-    """What a sequence of news brings, as a batch of that one sequence."""
-    return projected if projected is None else projected[None]
+def as_rows(values: Tensor, mask: Tensor) -> TableRows:
+    """One sequence with its values, as a batch."""
+    return TableRows(mask.long()[None], None, values[None])
 
 
 def test_attention() -> None:
@@ -122,7 +125,7 @@ def test_softmax_over_what_is_there() -> None:
 def test_multi_head_attention(heads: int, count: int) -> None:
     attention = randomise(MultiHeadAttention(SIZE, heads), seed=1)
     items, mask = spread(count)
-    found = attention(one(attention.project(items)), mask[None])[0]
+    found = attention(attention.project(items)[None], mask[None])[0]
     close(found[mask], loops.multi_head(weights_of(attention), items[mask].tolist(), heads))
 
 
@@ -150,20 +153,29 @@ def test_titles(width: int) -> None:
 @pytest.mark.parametrize("heads", [HEADS.attention, None], ids=["with self-attention", "without"])
 def test_content_based_aggregator(heads: int | None, count: int) -> None:
     aggregator = randomise(ContentAggregator(SIZE, HEADS.attention, HIDDEN, self_attention=heads is not None), seed=4)
-    news, mask = spread(count)
-    qkv = aggregator.attention.project(news) if aggregator.attention else None
-    found = aggregator(news[None], one(qkv), one(aggregator.logits(news)), mask[None])
-    expected = loops.content_aggregator(weights_of(aggregator), news[mask].tolist(), heads)
+    stories, mask = spread(count)
+    qkv = joint_linear(stories, aggregator.weights())
+    logits = aggregator.aggregate.logits(stories)[None] if heads is None else None
+    found = aggregator(as_rows(stories, mask), as_rows(qkv, mask), logits)
+    expected = loops.content_aggregator(weights_of(aggregator), stories[mask].tolist(), heads)
     close(found.vector[0], expected.vector)
     close(found.weight[0], [0, *expected.weights, 0])
 
 
 def test_similarity() -> None:
+    """A sequence of one story whose opposite sequence has one story, too: it reads exactly the value of that story."""
     similarity = randomise(Similarity(SIZE), seed=5)
     own, read = vectors(3, seed=1), vectors(3, seed=2)
-    found = similarity(similarity.own(own)[None], similarity.read(read)[None])[0]
+    anything, half, value = vectors(3, seed=3), similarity.own(own), similarity.read(read)
+    positions = torch.ones(3, 1, dtype=torch.long)
+    stories = TableRows(positions, None, torch.cat([anything] * 3 + [half, half], dim=-1)[:, None])
+    opposite = attend_opposite(
+        stories, TableRows(positions, None, torch.cat([anything, value], dim=-1)[:, None]), instead=anything[0]
+    )
+    found = similarities(similarity.head(), attend_rest(stories), similarity.head(), opposite)[1]
     weights = weights_of(similarity)
-    close(found, [loops.similarity(weights, a, b) for a, b in zip(own.tolist(), read.tolist(), strict=True)])
+    expected = [[loops.similarity(weights, a, b)] for a, b in zip(own.tolist(), read.tolist(), strict=True)]
+    close(found, expected)
 
 
 @pytest.mark.parametrize("opposites", [0, 1, 3, None], ids=lambda count: f"opposite {count}")
@@ -171,19 +183,16 @@ def test_similarity() -> None:
 @pytest.mark.parametrize("gamma", [0.8, -0.8], ids=lambda gamma: f"gamma {gamma}")
 def test_denoising_aggregator(gamma: float, count: int, opposites: int | None) -> None:
     aggregator = randomise(DenoisingAggregator(SIZE, opposite=opposites is not None), seed=6)
-    news, mask = spread(count)
-    others, others_mask = spread(opposites or 0)
-    if opposites is None:
-        projected, expected_others = None, None
-    else:
+    stories, mask = spread(count)
+    other, expected_others = None, None
+    if opposites is not None:
+        others, others_mask = spread(opposites)
         nn.init.constant_(aggregator.gamma, gamma)
-        projected, expected_others = (
-            joint_linear(others, aggregator.weights_opposite())[None],
-            others[others_mask].tolist(),
-        )
-    own = joint_linear(news, aggregator.weights())
-    found = aggregator(news[None], own[None], mask[None], projected, others_mask[None])
-    expected = loops.denoising_aggregator(weights_of(aggregator), news[mask].tolist(), expected_others)
+        other = as_rows(joint_linear(others, aggregator.opposite_weights()), others_mask)
+        expected_others = others[others_mask].tolist()
+    own = as_rows(joint_linear(stories, aggregator.weights()), mask)
+    found = aggregator(as_rows(stories, mask), own, other)
+    expected = loops.denoising_aggregator(weights_of(aggregator), stories[mask].tolist(), expected_others)
     close(found.vector[0], expected.vector)
     close(found.weight[0], [0, *expected.weights, 0])
 
@@ -245,7 +254,7 @@ def news_rows() -> NewsRows:
 def batch_of(users: list[User]) -> Batch:
     """The users, each with all candidates."""
     clicked, skipped = ([[POSITION[name] for name in user[side]] for user in users] for side in (0, 1))
-    return Batch(
+    return make_batch(
         users=torch.ones(len(users), dtype=torch.long),
         clicked=padded(clicked, at_the_end=False),
         skipped=padded(skipped, at_the_end=True),
@@ -261,12 +270,12 @@ def profile(case: Case, user: User) -> dict[str, list[Encoded]]:
 def test_news(name: str) -> None:
     model, _, encoded = case(name, seed=1)
     found = model.encode_news(news_rows())
-    close(found["semantic"].news[1:], [news.title for news in encoded.values()])
-    assert found["semantic"].plain is found["semantic"].news
+    close(found["semantic"].stories[1:], [news.title for news in encoded.values()])
+    assert found["semantic"].plain is found["semantic"].stories
     assert ("collaborative" in found) == VARIANTS[name].graph
     if VARIANTS[name].graph:
         close(found["collaborative"].plain[1:], [news.id for news in encoded.values()])
-        close(found["collaborative"].news[1:], [news.graph for news in encoded.values()])
+        close(found["collaborative"].stories[1:], [news.graph for news in encoded.values()])
 
 
 def expected_views(name: str, case: Case, user: User) -> list[dict[str, Viewed]]:
@@ -282,16 +291,17 @@ def expected_views(name: str, case: Case, user: User) -> list[dict[str, Viewed]]
 def test_interests_and_their_fusion(name: str, user: str) -> None:
     drawn = case(name, seed=2)
     batch = batch_of([USERS[user]])
-    found = drawn.model.views(drawn.model.encode_news(news_rows()), batch)
+    encoded = drawn.model.encode_news(news_rows())
+    readers, found = drawn.model.read(encoded, batch.profiles), drawn.model.views(encoded, batch)
     expected = expected_views(name, drawn, USERS[user])
     assert found.keys() == expected[0].keys()
     for view in found:
         of_candidates = [views[view] for views in expected]
         interests = of_candidates[0].interests  # they do not depend on the candidate
-        close(found[view].interests.vectors[0], [interest.vector for interest in interests.values()])
-        assert found[view].interests.weights.keys() == interests.keys()
-        for interest, weights in found[view].interests.weights.items():
-            mask = batch.clicked_mask if interest.startswith("clicked") else batch.skipped_mask
+        close(readers[view].interests[0], [interest.vector for interest in interests.values()])
+        assert found[view].weights.keys() == interests.keys()
+        for interest, weights in found[view].weights.items():
+            mask = batch.profiles.clicked_mask if interest.startswith("clicked") else batch.profiles.skipped_mask
             close(weights[mask], interests[interest].weights)
             assert not weights[~mask].any()
         close(found[view].beta[0], [of_candidate.beta for of_candidate in of_candidates])

@@ -6,14 +6,16 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from drpn.models.encoded import encode_all
 from torch import Tensor
 
 import baseline_cases
 from baseline_cases import WORDS, Case, padded, random_case, rows_of
-from drpn.batches.batch import Batch, NewsRows, distinct
+from batch_cases import as_rows, make_batch, with_parts
+from batch_cases import rows_of as impressions_of
+from drpn.batches.batch import Batch, NewsRows, distinct_stories
 from drpn.models.base import DataShape
 from drpn.models.baselines.gerl import Gerl, GerlSettings
+from drpn.models.encode import encode_all
 from reference import gerl_loops as loops
 from reference.gerl_loops import Reader, Story
 
@@ -62,14 +64,14 @@ def news_rows() -> NewsRows:
         rows=torch.tensor([0, *ROW.values()]),
         neighbours=padded([story.neighbours for story in stories]),
         category=torch.tensor([story.topic for story in stories]),
-        places=padded(places),
+        neighbour_positions=padded(places),
     )
 
 
 def batch_of(readers: list[Reader], skipped: list[str] | None = None) -> Batch:
     """The users, each with all candidates."""
     stories = [None, *STORIES.values()]
-    return Batch(
+    return make_batch(
         users=torch.tensor([reader.row for reader in readers]),
         clicked=padded([[stories.index(story) for story in reader.clicked] for reader in readers], at_the_end=False),
         skipped=padded([[POSITION[name] for name in skipped or []]] * len(readers)),
@@ -162,10 +164,10 @@ def test_without_neighbours_a_learned_vector_stands() -> None:
 def test_columns_that_are_not_there_are_neighbours_that_are_not_there() -> None:
     model, _ = case()
     news, batch = news_rows(), everybody()
-    none = replace(news, places=news.places * 0, neighbours=news.neighbours * 0)
-    without = replace(news, places=news.places[:, :0], neighbours=news.neighbours[:, :0])
-    found = scores(model, replace(batch, neighbours=batch.neighbours[:, :0]), without)
-    close(found, scores(model, replace(batch, neighbours=batch.neighbours * 0), none))
+    none = replace(news, neighbour_positions=news.neighbour_positions * 0, neighbours=news.neighbours * 0)
+    without = replace(news, neighbour_positions=news.neighbour_positions[:, :0], neighbours=news.neighbours[:, :0])
+    found = scores(model, with_parts(batch, neighbours=batch.profiles.neighbours[:, :0]), without)
+    close(found, scores(model, with_parts(batch, neighbours=batch.profiles.neighbours * 0), none))
 
 
 def test_users_whom_training_does_not_know_share_a_learned_vector() -> None:
@@ -190,8 +192,8 @@ def test_what_was_skipped_is_not_read_nor_the_order_of_clicks_and_neighbours() -
     model, _ = case()
     batch, news = everybody(), news_rows()
     close(scores(model, batch_of(list(READERS.values()), ["bonds", "vote"])), scores(model, batch))
-    turned = replace(batch, clicked=batch.clicked.flip(1), neighbours=batch.neighbours.flip(1))
-    other = replace(news, neighbours=news.neighbours.flip(1), places=news.places.flip(1))
+    turned = with_parts(batch, clicked=batch.profiles.clicked.flip(1), neighbours=batch.profiles.neighbours.flip(1))
+    other = replace(news, neighbours=news.neighbours.flip(1), neighbour_positions=news.neighbour_positions.flip(1))
     close(scores(model, turned, other), scores(model, batch, news))
 
 
@@ -199,12 +201,12 @@ def test_in_a_batch_the_neighbours_of_candidates_come_along() -> None:
     """Encoded with the batch alone, or with all news a few at a time: the same scores."""
     model, _ = case()
     batch, news = everybody(), news_rows()
-    few = replace(batch, clicked=batch.clicked[3:5], candidates=batch.candidates[3:5, 1:2], skipped=batch.skipped[3:5])
-    few = replace(few, users=few.users[3:5], neighbours=few.neighbours[3:5])
+    few = impressions_of(batch, slice(3, 5))
+    few = with_parts(few, candidates=few.candidates[:, 1:2])
     expected = scores(model, few)
-    rows, local = distinct(few, news=len(news), reach=news.places)
+    rows, local = distinct_stories(as_rows(few), news=len(news), reach=news.neighbour_positions)
     assert len(rows) == 5  # padding, the two clicked, the cup and the derby
-    close(scores(model, local, news[rows]), expected)
+    close(scores(model, local, news.select(rows)), expected)
     close(model.score(encode_all(model, news, step=3), few), expected)
 
 

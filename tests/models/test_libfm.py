@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from baseline_cases import only_which_clicks_matters
+from batch_cases import with_parts
 from drpn.models.baselines.libfm import LibFm, LibFmSettings
 from reference import fm_loops as loops
 from reference.drpn_loops import Weights
@@ -108,7 +109,7 @@ def test_news_and_users_that_training_never_saw_share_a_vector() -> None:
 
 def test_a_user_who_clicked_nothing_has_features_of_their_own_to_learn() -> None:
     model, _ = case()
-    batch = replace(batch_of_all(), clicked=torch.zeros(len(CLICKED), 2, dtype=torch.long))
+    batch = with_parts(batch_of_all(), clicked=torch.zeros(len(CLICKED), 2, dtype=torch.long))
     scores(model, batch).sum().backward()
     assert model.features.nothing.grad is not None
     assert model.features.nothing.grad.abs().min() > 0

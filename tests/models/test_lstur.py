@@ -20,6 +20,7 @@ from baseline_cases import (
     rows_of,
     share_not_known,
 )
+from batch_cases import with_parts
 from drpn.batches.batch import Batch, NewsRows
 from drpn.models.base import DataShape
 from drpn.models.baselines.lstur import Lstur, LsturSettings
@@ -90,7 +91,7 @@ def test_the_user_is_where_the_recurrent_network_begins_with_ini() -> None:
     model, weights = case("ini")
     encoded = model.encode_news(news_rows())
     names = CLICKED["ordinary"]
-    found = model.read(encoded, batch_of([names, names, []], [1, 2, 2]))
+    found = model.read(encoded, batch_of([names, names, []], [1, 2, 2]).profiles)
     items = [loops.news(weights, NEWSROOM[name]) for name in names]
     recent = loops.part(weights, "recent")
     for row, user in ((0, 1), (1, 2)):
@@ -104,7 +105,7 @@ def test_the_user_stands_beside_the_last_state_with_con() -> None:
     model, weights = case("con", category_size=3)
     encoded = model.encode_news(news_rows())
     names = CLICKED["ordinary"]
-    found = model.read(encoded, batch_of([names, names, ["cup"], []], [1, 2, 2, 0]))
+    found = model.read(encoded, batch_of([names, names, ["cup"], []], [1, 2, 2, 0]).profiles)
     assert found.shape[1] == encoded.vector.shape[1] == 4 + 3 + 3
     short, long = found[:, :5], found[:, 5:]
     assert torch.equal(short[0], short[1])
@@ -125,7 +126,7 @@ def test_an_odd_news_vector_is_shared_out_whole() -> None:
 def test_the_order_of_clicks_matters(combine: str) -> None:
     model, _ = case(combine)
     batch = known_and_unknown()
-    turned = scores(model, replace(batch, clicked=batch.clicked.flip(1)))
+    turned = scores(model, with_parts(batch, clicked=batch.profiles.clicked.flip(1)))
     moved = (turned - scores(model, batch)).abs().amax(1)
     several = torch.tensor([len(names) > 1 for names in [*CLICKED.values()] * 2])
     assert moved[several].min() > 1e-6

@@ -23,6 +23,7 @@ from baseline_cases import (
     share_not_known,
     titles,
 )
+from batch_cases import with_parts
 from drpn.batches.batch import Batch
 from drpn.models.base import DataShape
 from drpn.models.baselines.npa import Npa, NpaSettings
@@ -67,7 +68,7 @@ def test_scores(seed: int) -> None:
     batch = everybody()
     expected = [
         [loops.score(weights, user, [TITLES[name] for name in names], TITLES[one]) for one in CANDIDATES]
-        for user, names in zip(batch.users.tolist(), [*CLICKED.values()] * 2, strict=True)
+        for user, names in zip(batch.profiles.users.tolist(), [*CLICKED.values()] * 2, strict=True)
     ]
     close(scores(model, batch), expected)
 
@@ -109,7 +110,7 @@ def test_what_was_skipped_is_not_read() -> None:
 def test_the_order_of_clicks_does_not_matter() -> None:
     model, _ = case()
     batch = everybody()
-    close(scores(model, replace(batch, clicked=batch.clicked.flip(1))), scores(model, batch))
+    close(scores(model, with_parts(batch, clicked=batch.profiles.clicked.flip(1))), scores(model, batch))
 
 
 def test_a_share_of_users_is_not_known_in_training() -> None:
@@ -123,9 +124,9 @@ def test_a_user_who_clicked_nothing_likes_what_all_others_like_who_did_not_but_r
     model, weights = case()
     encoded = model.encode_news(titles())
     batch = batch_of([[], []], [1, 2])
-    readers = model.read(encoded, batch)
+    readers = model.read(encoded, batch.profiles)
     close(readers.vector, [weights["clicks.nothing"]] * 2)
-    found = model.match(encoded, readers, batch.candidates)
+    found = model.match(encoded, readers, batch.candidates, batch.context)
     title = CANDIDATES.index("derby")
     assert (found[0, title] - found[1, title]).abs() > 1e-6
 

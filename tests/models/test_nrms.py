@@ -1,6 +1,5 @@
 """NRMS computes what loops over its paper's equations compute, and reads nothing else than its paper does."""
 
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -9,6 +8,7 @@ from torch import Tensor
 
 import baseline_cases
 from baseline_cases import CANDIDATES, CLICKED, TITLES, WORDS, Case, only_nothing_learns, random_case, titles
+from batch_cases import with_parts
 from drpn.batches.batch import Batch
 from drpn.errors import ExplainError
 from drpn.explain.trace import require_drpn
@@ -56,10 +56,10 @@ def test_scores(seed: int) -> None:
 def test_how_much_each_click_counted_sums_to_1() -> None:
     model, _ = case()
     batch = batch_of(list(CLICKED.values()))
-    clicked = model.user.project(model.encode_news(titles()).vector[batch.clicked])
-    weight = model.user(clicked, batch.clicked_mask).weight
-    assert not weight[~batch.clicked_mask].any()
-    close(weight.sum(1), batch.clicked_mask.any(1).double())
+    clicked = model.user.project(model.encode_news(titles()).vector[batch.profiles.clicked])
+    weight = model.user(clicked, batch.profiles.clicked_mask).weight
+    assert not weight[~batch.profiles.clicked_mask].any()
+    close(weight.sum(1), batch.profiles.clicked_mask.any(1).double())
 
 
 def test_what_was_skipped_is_not_read() -> None:
@@ -71,9 +71,9 @@ def test_what_was_skipped_is_not_read() -> None:
 def test_the_order_of_clicks_does_not_matter() -> None:
     model, _ = case()
     batch = batch_of(list(CLICKED.values()))
-    turned = replace(batch, clicked=batch.clicked.flip(1))
+    turned = with_parts(batch, clicked=batch.profiles.clicked.flip(1))
     close(scores(model, turned), scores(model, batch))
-    other = replace(batch, clicked=batch.clicked.roll(1, dims=0))
+    other = with_parts(batch, clicked=batch.profiles.clicked.roll(1, dims=0))
     assert (scores(model, other) - scores(model, batch)).abs().min() > 1e-6  # which news they are does
 
 

@@ -1,12 +1,12 @@
 """What the catalogue says of each model is so."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
+from batch_cases import with_parts
 from drpn.batches.batch import Batch
 from drpn.models.base import ClickModel, DataShape
 from drpn.models.catalogue import CATALOGUE
@@ -28,12 +28,13 @@ def any_weights(name: str) -> ClickModel:
 
 def others(batch: Batch, what: str) -> Batch:
     """The same readers, but for what they clicked, what they skipped, or who they are."""
+    profiles = batch.profiles
     changed: dict[str, Tensor] = {
-        "clicked": batch.clicked.roll(1, dims=0),
-        "skipped": batch.skipped.roll(1, dims=0),
-        "user id": torch.full_like(batch.users, 2),
+        "clicked": profiles.clicked.roll(1, dims=0),
+        "skipped": profiles.skipped.roll(1, dims=0),
+        "user id": torch.full_like(profiles.users, 2),
     }
-    return replace(batch, **{{"user id": "users"}.get(what, what): changed[what]})
+    return with_parts(batch, **{{"user id": "users"}.get(what, what): changed[what]})
 
 
 @torch.no_grad()

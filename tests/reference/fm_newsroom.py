@@ -5,6 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from batch_cases import make_batch
 from drpn.batches.batch import Batch, NewsRows
 from drpn.models.base import ClickModel, DataShape
 from drpn.models.factorisation import Features
@@ -79,7 +80,7 @@ def news_rows() -> NewsRows:
 
 def batch_of_all(skipped: list[str] | None = None) -> Batch:
     """All users, each with all candidates."""
-    return Batch(
+    return make_batch(
         users=torch.tensor([row for row, _ in CLICKED.values()]),
         clicked=padded([[POSITION[name] for name in names] for _, names in CLICKED.values()], at_the_end=False),
         skipped=padded([[POSITION[name] for name in skipped or []]] * len(CLICKED)),
