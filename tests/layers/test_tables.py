@@ -14,11 +14,15 @@ from drpn.layers.tables import (
     TableRows,
     columns,
     concat_sequences,
+    equal_weights,
     gather_at,
     map_tables,
+    masked_mean,
+    masked_sum,
     project,
     rows_at,
     weighted_sum,
+    weighted_sums,
 )
 
 STORIES, SIZE = 9, 4
@@ -202,3 +206,19 @@ def test_a_weighted_sum_of_rows() -> None:
     expected = (weights.unsqueeze(-1) * values).sum(1)
     torch.testing.assert_close(weighted_sum(weights, values), expected)
     torch.testing.assert_close(weighted_sum(weights, TableRows(POSITIONS, None, values)), expected)
+
+
+def test_means_and_sums_leave_out_padding() -> None:
+    values, mask = numbers(3, 3, SIZE), torch.tensor([[True, False, True], [False, True, False], [False] * 3])
+    rows = [row[present] for row, present in zip(values, mask, strict=True)]
+    torch.testing.assert_close(masked_sum(values, mask), torch.stack([row.sum(0) for row in rows]))
+    means = [row.sum(0) / max(1, len(row)) for row in rows]
+    torch.testing.assert_close(masked_mean(values, mask), torch.stack(means))
+    expected = torch.tensor([[0.5, 0, 0.5], [0, 1, 0], [0, 0, 0]], dtype=torch.float64)
+    assert torch.equal(equal_weights(mask, values), expected)
+
+
+def test_weighted_sums_have_the_precision_of_their_values() -> None:
+    weights, values = numbers(2, 5, 3), numbers(2, 3, SIZE)
+    torch.testing.assert_close(weighted_sums(weights, values), torch.einsum("bqs,bsd->bqd", weights, values))
+    assert weighted_sums(weights, values.bfloat16()).dtype == torch.bfloat16

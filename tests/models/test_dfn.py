@@ -13,7 +13,7 @@ from baseline_cases import OTHER_CLICKS, OTHER_SKIPS, Case, close, moved, random
 from batch_cases import with_parts
 from drpn.layers import chunks
 from drpn.models.base import DataShape
-from drpn.models.baselines.dfn import Dfn, DfnSettings, ExternalAttention, FeedbackTransformer, OwnPart
+from drpn.models.baselines.dfn import Dfn, DfnSettings, ExternalAttention, FeedbackTransformer, SequenceAttention
 from reference import dfn_loops as loops
 from small_newsroom import (
     CANDIDATES,
@@ -164,7 +164,7 @@ def test_without_gradients_users_are_scored_some_at_a_time(numbers: int, monkeyp
     shapes: list[tuple[int, ...]] = []
     in_part = model.clicked.match
 
-    def seen(own: OwnPart, target: Tensor) -> Tensor:
+    def seen(own: SequenceAttention, target: Tensor) -> Tensor:
         shapes.append((*own.mask.shape, target.shape[1]))
         return in_part(own, target)
 

@@ -90,7 +90,7 @@ def weights_of_clicks(model: Dkn, batch: Batch) -> Tensor:
     encoded = model.encode_news(news_rows())
     clicked, candidate = encoded.clicked[batch.profiles.clicked], encoded.candidate[batch.candidates]
     masks = batch.profiles.clicked_mask, batch.candidate_mask
-    return model.weigh(clicked[..., :ATTENTION], candidate[..., :ATTENTION], *masks)
+    return model.click_weights(clicked[..., :ATTENTION], candidate[..., :ATTENTION], *masks)
 
 
 def expected_scores(weights: Weights, *, entities: bool) -> list[list[float]]:

@@ -42,7 +42,7 @@ def test_scores(seed: int) -> None:
 def test_what_a_news_comes_to_is_a_sum_over_pairs_of_its_features() -> None:
     model, weights = case()
     expected = [loops.own_part(weights, news) for news in NEWS.values()]
-    close(model.encode_news(news_rows()).factors.own[1:], expected)
+    close(model.encode_news(news_rows()).factors.own_score[1:], expected)
 
 
 def test_what_is_left_out_changes_neither_differences_nor_the_loss() -> None:
@@ -62,7 +62,7 @@ def test_a_word_that_stands_twice_is_one_feature() -> None:
     model, _ = case()
     news = news_rows()
     twice = replace(news, words=news.words.repeat(1, 2))
-    close(model.encode_news(twice).factors.own, model.encode_news(news).factors.own)
+    close(model.encode_news(twice).factors.own_score, model.encode_news(news).factors.own_score)
 
 
 def test_a_word_of_the_candidate_and_one_of_what_was_clicked_are_two_features() -> None:

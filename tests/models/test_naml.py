@@ -110,7 +110,7 @@ def test_scores(seed: int, abstract: bool) -> None:
 @with_and_without_abstracts
 def test_how_much_each_view_counts(abstract: bool) -> None:
     model, weights = case(abstract=abstract)
-    found = model.join(model.look(news_rows())).weight[1:]
+    found = model.combine_views(model.encode_views(news_rows())).weight[1:]
     close(found, [loops.news(weights, as_read(name, abstract=abstract), WINDOW).weights for name in NEWS])
     close(found.sum(1), torch.ones(len(NEWS)))
     assert found.min() > 0.01
@@ -120,9 +120,9 @@ def test_how_much_each_view_counts(abstract: bool) -> None:
 @pytest.mark.parametrize("view", VIEWS)
 def test_a_view_that_is_dropped_changes_the_scores(view: str) -> None:
     model, _ = case(abstract=True)
-    batch, views = batch_of(list(CLICKED.values())), model.look(news_rows())
+    batch, views = batch_of(list(CLICKED.values())), model.encode_views(news_rows())
     left = [place for place, name in enumerate(VIEWS) if name != view]
-    vector = model.join(views[:, left]).vector
+    vector = model.combine_views(views[:, left]).vector
     without = model.score(type(model.encode_news(news_rows()))(vector, model.user.logits(vector)), batch)
     assert (without - scores(model, batch)).abs().min() > 1e-4
 
@@ -131,9 +131,9 @@ def test_a_view_that_is_dropped_changes_the_scores(view: str) -> None:
 def test_each_view_reads_what_it_is_named_after(view: str, field: str) -> None:
     model, _ = case(abstract=True)
     news = news_rows()
-    before = model.look(news)[1]
+    before = model.encode_views(news)[1]
     getattr(news, field)[1] = 3  # a word, or a label, that the first news does not have there
-    changed = (model.look(news)[1] - before).abs().max(-1).values > 1e-6
+    changed = (model.encode_views(news)[1] - before).abs().max(-1).values > 1e-6
     assert [name for name, other in zip(VIEWS, changed, strict=True) if other] == [view]
 
 
@@ -142,7 +142,7 @@ def test_without_its_setting_the_abstract_is_not_read_and_not_needed() -> None:
     assert without.abstract is None
     assert without.needs == ()
     assert with_it.needs == ("abstracts",)
-    assert with_it.look(news_rows()).shape[1] - without.look(news_rows()).shape[1] == 1
+    assert with_it.encode_views(news_rows()).shape[1] - without.encode_views(news_rows()).shape[1] == 1
 
 
 def test_padding_of_texts_changes_no_score() -> None:

@@ -52,8 +52,8 @@ def test_news_as_each_user_reads_them(window: int, word_size: int) -> None:
     model, weights = case(window=window, word_size=word_size)
     users = range(USERS)
     everything = torch.tensor([list(POSITION.values())] * USERS)
-    query = model.title.ask(model.users(torch.tensor(users)))
-    found = model.news_of(model.encode_news(titles()), query, everything)
+    query = model.title.queries(model.users(torch.tensor(users)))
+    found = model.read_titles(model.encode_news(titles()), query, everything)
     for user in users:
         for place, words in enumerate(TITLES.values()):
             expected = loops.news(weights, user, words)
@@ -75,9 +75,9 @@ def test_scores(seed: int) -> None:
 
 def test_two_users_read_the_same_title_with_an_eye_for_different_words() -> None:
     model, _ = case()
-    query = model.title.ask(model.users(torch.tensor([1, 2])))
+    query = model.title.queries(model.users(torch.tensor([1, 2])))
     title = torch.tensor([[POSITION["derby"]]] * 2)
-    found = model.news_of(model.encode_news(titles()), query, title)
+    found = model.read_titles(model.encode_news(titles()), query, title)
     weight = found.weight[:, 0, : len(TITLES["derby"])]
     close(weight.sum(1), [1.0, 1.0])
     assert (weight[0] - weight[1]).abs().max() > 0.05
