@@ -1,4 +1,4 @@
-"""A model that reads all that a dataset can hold, so that whatever goes missing on the way changes its scores."""
+"""A model that reads everything that a dataset can hold: if anything is lost on the way, its scores change."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -19,21 +19,21 @@ NAME = "everything"
 
 @dataclass(frozen=True, kw_only=True)
 class EverythingSettings:
-    """How large, and what is needed."""
+    """Size, and the requirements of the model."""
 
     size: int = 6
     needs: str = " ".join(REQUIREMENTS)
 
 
 class EverythingRows(NamedTuple):
-    """What is known of some news."""
+    """What is stored of each story."""
 
     vector: Tensor
     neighbours: Tensor
 
 
 class Everything(ClickModel):
-    """The product of sums: of a news and its neighbours, and of a user, their neighbours and what they clicked."""
+    """The product of two sums: of a story and its neighbours, and of a user, their neighbours and their profile."""
 
     def __init__(self, settings: EverythingSettings, shape: DataShape) -> None:
         super().__init__()
@@ -65,12 +65,12 @@ class Everything(ClickModel):
 
 
 def enter(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put it into the catalogue for a test."""
+    """Add the model to the catalogue for a test."""
     monkeypatch.setitem(CATALOGUE, NAME, Entry(Everything, EverythingSettings(), "nowhere"))
 
 
 def stirred(shape: DataShape) -> Everything:
-    """Always the same model, none of whose parameters is zero."""
+    """The same model on every call, without zero parameters."""
     torch.manual_seed(3)
     model = Everything(EverythingSettings(), shape)
     with torch.no_grad():

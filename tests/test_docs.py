@@ -56,11 +56,10 @@ def test_adding_a_model_quotes_nothing_unchecked_and_names_what_exists() -> None
     assert len(QUOTES) == text.count("```python") >= 5
     for link in re.findall(r"\]\(([^)]+)\)", text):
         assert (ROOT / "docs" / link).exists(), link
-    layers = [*(ROOT / "src" / "drpn" / "layers").glob("*.py"), ROOT / "src" / "drpn" / "models" / "encoded.py"]
-    source = "".join(path.read_text() for path in layers)
+    source = "".join(path.read_text() for path in (ROOT / "src" / "drpn" / "layers").glob("*.py"))
     rules = text[text.index("## 4.") : text.index("## 5.")]
     blocks = {name for how in re.findall(r"\| ([^|]+) \|$", rules, re.MULTILINE) for name in _names(how)}
-    assert {"rows", "in_place", "at_positions", "masked_softmax", "where_present"} <= blocks
+    assert {"gather_rows", "rows_at", "gather_at", "masked_softmax", "where_present"} <= blocks
     for name in blocks:
         assert re.search(rf"^(def|class) {name}\b", source, re.MULTILINE), name
 

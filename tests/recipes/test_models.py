@@ -1,4 +1,4 @@
-"""What the catalogue says of each model is so."""
+"""The description of each model is correct."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ from small_training import small
 
 
 def any_weights(name: str) -> ClickModel:
-    """The model, small, none of its weights zero."""
+    """A small model without zero weights."""
     shape = DataShape(len(NEWSROOM) + 1, WORDS, 3, CATEGORIES, SUBCATEGORIES)
     model = CATALOGUE[name].model(small(name), shape).double().eval()
     random = torch.Generator().manual_seed(1)
@@ -27,7 +27,7 @@ def any_weights(name: str) -> ClickModel:
 
 
 def others(batch: Batch, what: str) -> Batch:
-    """The same readers, but for what they clicked, what they skipped, or who they are."""
+    """The same readers with other clicks, other skips, or another user id."""
     profiles = batch.profiles
     changed: dict[str, Tensor] = {
         "clicked": profiles.clicked.roll(1, dims=0),
@@ -40,15 +40,15 @@ def others(batch: Batch, what: str) -> Batch:
 @torch.no_grad()
 @pytest.mark.parametrize("what", ["clicked", "skipped", "user id"])
 @pytest.mark.parametrize("name", CATALOGUE)
-def test_a_model_reads_what_is_said_and_nothing_else(name: str, what: str) -> None:
+def test_a_model_reads_only_what_its_description_lists(name: str, what: str) -> None:
     model, batch = any_weights(name), everybody()
     moved = (scores(model, others(batch, what)) - scores(model, batch)).abs().max()
     assert (moved > 1e-6) == (what in describe(name).reads)
 
 
-def test_what_a_folder_must_be_prepared_with() -> None:
-    found = {name: one.prepare for name in CATALOGUE if (one := describe(name)).prepare}
-    assert found == {"gerl": ["data.user_neighbours=10"]}
+def test_settings_of_preparation_that_models_need() -> None:
+    actual = {name: one.prepare for name in CATALOGUE if (one := describe(name)).prepare}
+    assert actual == {"gerl": ["data.user_neighbours=10"]}
     more = {name: one.more for name in CATALOGUE if (one := describe(name)).more}
     assert more == {
         "dkn": {"model.entities=true": "data.entities=5"},
@@ -66,7 +66,7 @@ def test_what_a_folder_must_be_prepared_with() -> None:
         ("nrms-tce", "nrms with training.loss=tce"),
     ],
 )
-def test_sizes_and_what_is_different_in_a_variant(name: str, sizes: str) -> None:
+def test_sizes_and_differences_of_variants(name: str, sizes: str) -> None:
     assert describe(name).sizes == sizes
 
 

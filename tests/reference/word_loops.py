@@ -16,7 +16,7 @@ def word_vectors(weights: Weights, words: Sequence[int]) -> list[Vector]:
 
 def convolution(weights: Weights, words: Sequence[Vector], window: int) -> list[list[float]]:
     """ReLU(F [w_(i-a); ...; w_(i+b)] + f) of each word; b is a in an odd window, one more in an even one."""
-    found = []
+    result = []
     for i in range(len(words)):
         first = i - (window - 1) // 2
         total = list(weights["filters.bias"])
@@ -26,5 +26,5 @@ def convolution(weights: Weights, words: Sequence[Vector], window: int) -> list[
                 for f, row in enumerate(weights["filters.weight"]):
                     for d, x in enumerate(word):
                         total[f] += row[place * len(word) + d] * x
-        found.append(relu(total))
-    return found
+        result.append(relu(total))
+    return result
