@@ -1,4 +1,4 @@
-"""Encoding stories in steps gives what encoding them at once gives, whatever their lengths."""
+"""Encoding stories in steps gives the same tables as encoding them at once."""
 
 import pytest
 import torch

@@ -1,6 +1,6 @@
 """Metrics, noise AUC and the TF-IDF rule from their definitions, as loops over plain numbers.
 
-Ties are not treated by a formula here: every order that the scores allow is tried, and the results are averaged.
+There is no formula for ties: metrics are averaged over all orders that the scores allow.
 """
 
 import math
@@ -15,7 +15,7 @@ Order = list[bool]
 
 
 def orders(scores: Sequence[float], clicked: Sequence[bool]) -> Iterator[Order]:
-    """Every order from the highest score to the lowest; tied candidates in all their orders."""
+    """All orders from the highest score to the lowest, with tied candidates in every order."""
     best_first = sorted(zip(scores, clicked, strict=True), key=lambda pair: -pair[0])
     ties = [[label for _, label in tie] for _, tie in groupby(best_first, key=lambda pair: pair[0])]
     for arranged in product(*(permutations(tie) for tie in ties)):
@@ -23,7 +23,7 @@ def orders(scores: Sequence[float], clicked: Sequence[bool]) -> Iterator[Order]:
 
 
 def auc(order: Order) -> Fraction:
-    """The share of pairs of a clicked and a skipped candidate in which the clicked one stands first."""
+    """The share of pairs of a clicked and a skipped candidate in which the clicked one is first."""
     pairs = [(i, j) for i, first in enumerate(order) for j, second in enumerate(order) if first and not second]
     return Fraction(sum(i < j for i, j in pairs), len(pairs))
 
@@ -35,7 +35,7 @@ def mrr(order: Order) -> Fraction:
 
 
 def ndcg(order: Order, k: int) -> float:
-    """The discounted clicks within the first k ranks, over the most that as many clicks can earn there."""
+    """The discounted clicks within the first k ranks, divided by their best possible sum."""
     best = sorted(order, reverse=True)
     return _dcg(order, k) / _dcg(best, k)
 
@@ -58,14 +58,14 @@ def expected(scores: Sequence[float], clicked: Sequence[bool]) -> dict[str, floa
 
 
 def noise_auc(weights: Sequence[Sequence[float]], kinds: Sequence[Sequence[int]]) -> float:
-    """The mean over users, who have both kinds, of how often real feedback outweighs noise."""
+    """The share of pairs in which real feedback outweighs noise; the mean over users who have both kinds."""
     by_user = []
-    for mine, kind in zip(weights, kinds, strict=True):
-        real = [weight for weight, each in zip(mine, kind, strict=True) if each == 1]
-        noise = [weight for weight, each in zip(mine, kind, strict=True) if each == -1]
-        won = [1.0 if one > other else 0.5 if one == other else 0.0 for one in real for other in noise]
-        if won:
-            by_user.append(fmean(won))
+    for user_weights, user_kinds in zip(weights, kinds, strict=True):
+        real = [weight for weight, kind in zip(user_weights, user_kinds, strict=True) if kind == 1]
+        noise = [weight for weight, kind in zip(user_weights, user_kinds, strict=True) if kind == -1]
+        wins = [1.0 if first > second else 0.5 if first == second else 0.0 for first in real for second in noise]
+        if wins:
+            by_user.append(fmean(wins))
     return fmean(by_user)
 
 
@@ -88,18 +88,18 @@ def tfidf_vectors(titles: Sequence[Sequence[int]]) -> list[dict[int, float]]:
 
 
 def tfidf_rule(titles: Sequence[Sequence[int]], own: Sequence[int], opposite: Sequence[int]) -> list[float]:
-    """For each news of `own`: mean cosine to the others of `own` minus mean cosine to `opposite`; padding gets 0."""
+    """For each story of `own`: mean cosine to the others of `own` minus mean cosine to `opposite`; padding gets 0."""
     vectors = tfidf_vectors(titles)
 
-    def mean_similarity(news: int, others: list[int]) -> float:
+    def mean_similarity(story: int, others: list[int]) -> float:
         products = [
-            sum(value * vectors[other].get(word, 0.0) for word, value in vectors[news].items()) for other in others
+            sum(value * vectors[other].get(word, 0.0) for word, value in vectors[story].items()) for other in others
         ]
         return fmean(products) if products else 0.0
 
     trust = []
-    for place, news in enumerate(own):
+    for place, story in enumerate(own):
         others = [other for at, other in enumerate(own) if other and at != place]
         opposed = [other for other in opposite if other]
-        trust.append(mean_similarity(news, others) - mean_similarity(news, opposed) if news else 0.0)
+        trust.append(mean_similarity(story, others) - mean_similarity(story, opposed) if story else 0.0)
     return trust
