@@ -1,4 +1,4 @@
-"""Small models of the whole catalogue with fixed weights, a newsroom for them, and users of every kind."""
+"""Small models of the whole catalogue with fixed weights, stories, and users of every kind."""
 
 import zlib
 from dataclasses import fields, replace
@@ -28,16 +28,16 @@ SMALL: dict[str, Any] = {
     "category_size": 5,
     "user_size": 5,
 }
-"""Settings that make a network small, of whichever model has them."""
+"""Settings of small networks, for every model that has them."""
 
 DRPNS = ["drpn", *ABLATIONS]
 
 WITHOUT_EFFECT = (
-    # added to every logit of a softmax, and so to none
+    # a bias of all logits of a softmax has no effect
     "similar.out.bias",
     "contrary.out.bias",
 )
-"""Ends of the names of parameters that no score depends on."""
+"""Suffixes of parameters that no score depends on."""
 
 every_model = pytest.mark.parametrize("name", CATALOGUE)
 
@@ -53,7 +53,7 @@ def build(name: str, **settings: Any) -> ClickModel:
 
 
 def trained(name: str, **settings: Any) -> ClickModel:
-    """A model none of whose weights is zero, but for padding; weights of one name are alike in all models."""
+    """A model without zero weights except for padding; weights of the same name are equal in all models."""
     model = build(name, **settings).eval()
     with torch.no_grad():
         for key, parameter in model.named_parameters():
@@ -68,7 +68,7 @@ def trained(name: str, **settings: Any) -> ClickModel:
 
 
 def newsroom() -> NewsRows:
-    """Every news of the dataset; 2 and 3 without words, 3 and 4 without neighbours, the last five not seen.
+    """All stories of the dataset; 2 and 3 have no words, 3 and 4 no neighbours, the last five were not seen.
 
     2 and 4 have no entity, 3 and 4 no abstract.
     """
@@ -93,9 +93,9 @@ def newsroom() -> NewsRows:
 
 
 def impressions() -> Batch:
-    """Users of every kind: many news, one, none of either sort, none at all; positions are rows of the newsroom.
+    """Users with many stories, one, none of one kind, and none at all; positions are rows of the newsroom.
 
-    The last is a user whom training does not know.
+    The last user is unknown.
     """
     clicked = [[1, 2, 3, 4, 20], [5], [], [6, 7, 8], [], [9, 22, 5], [10]]
     skipped = [[9, 10, 11, 21], [12, 3, 4], [13, 14, 2], [], [], [15], [16]]
@@ -119,5 +119,5 @@ def real_scores(model: ClickModel, batch: Batch) -> Tensor:
     return scores(model, batch)[batch.candidate_mask]
 
 
-def same(found: Tensor, expected: Tensor) -> None:
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
+def same(actual: Tensor, expected: Tensor) -> None:
+    torch.testing.assert_close(actual, expected, rtol=0, atol=1e-10)

@@ -1,4 +1,4 @@
-"""A model that reads every array that a dataset can hold, so that its scores change if any of them is lost."""
+"""A model that reads everything that a dataset can hold: if anything is lost on the way, its scores change."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -19,21 +19,21 @@ NAME = "everything"
 
 @dataclass(frozen=True, kw_only=True)
 class EverythingSettings:
-    """Size of the vectors and the optional arrays that are read."""
+    """Size, and the requirements of the model."""
 
     size: int = 6
     needs: str = " ".join(REQUIREMENTS)
 
 
 class EverythingRows(NamedTuple):
-    """Vector and graph neighbours of each story."""
+    """What is stored of each story."""
 
     vector: Tensor
-    places: Tensor
+    neighbours: Tensor
 
 
 class Everything(ClickModel):
-    """Scores are products of two sums: story plus neighbours, and user plus neighbours plus clicks minus skips."""
+    """The product of two sums: of a story and its neighbours, and of a user, their neighbours and their profile."""
 
     def __init__(self, settings: EverythingSettings, shape: DataShape) -> None:
         super().__init__()
@@ -48,9 +48,9 @@ class Everything(ClickModel):
         return tuple(self.settings.needs.split())
 
     def encode_news(self, news: NewsRows) -> EverythingRows:
-        title = self.words(news.words) * (news.words != 0).unsqueeze(-1)  # ignore padding
-        text = title.sum(1) + 2 * self.words(news.abstract).sum(1)
-        vector = text + self.entities(news.entities).sum(1) + self.news(news.rows, news.seen)
+        titles = self.words(news.words) * (news.words != 0).unsqueeze(-1)  # padding does not matter
+        words = titles.sum(1) + 2 * self.words(news.abstract).sum(1)
+        vector = words + self.entities(news.entities).sum(1) + self.news(news.rows, news.seen)
         return EverythingRows(vector, news.neighbour_positions)
 
     def read(self, encoded: EverythingRows, profiles: Profiles) -> Tensor:
@@ -59,18 +59,18 @@ class Everything(ClickModel):
         return self.users(profiles.users) + 2 * neighbours + clicked - skipped
 
     def match(self, encoded: EverythingRows, readers: Tensor, candidates: Tensor, context: Context) -> Tensor:  # noqa: ARG002
-        places = encoded.places[candidates]  # (B C K)
-        news = gather_rows(encoded.vector, candidates) + 3 * gather_rows(encoded.vector, places).sum(2)
-        return (news * readers.unsqueeze(1)).sum(-1)
+        neighbours = encoded.neighbours[candidates]  # (B C K)
+        stories = gather_rows(encoded.vector, candidates) + 3 * gather_rows(encoded.vector, neighbours).sum(2)
+        return (stories * readers.unsqueeze(1)).sum(-1)
 
 
 def enter(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Add the model to the catalogue for one test."""
+    """Add the model to the catalogue for a test."""
     monkeypatch.setitem(CATALOGUE, NAME, Entry(Everything, EverythingSettings(), "nowhere"))
 
 
 def stirred(shape: DataShape) -> Everything:
-    """Return the same model every time, with no parameter equal to zero."""
+    """The same model on every call, without zero parameters."""
     torch.manual_seed(3)
     model = Everything(EverythingSettings(), shape)
     with torch.no_grad():

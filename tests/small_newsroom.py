@@ -1,22 +1,23 @@
-"""A few news with all their features, and readers who clicked and skipped some of them."""
+"""A few stories with all their features, and readers who clicked and skipped some of them."""
 
 import torch
 from torch import Tensor
 
+from batch_cases import make_batch
 from drpn.batches.batch import Batch, NewsRows
 from drpn.models.base import ClickModel
-from reference.fields_loops import News
+from reference.fields_loops import Story
 
 WORDS, CATEGORIES, SUBCATEGORIES = 12, 4, 5
 
 NEWSROOM = {
-    "derby": News([3, 5, 7, 4], 1, 1, 2),
-    "cup": News([3, 8, 6], 2, 1, 3),
-    "storm": News([9, 2, 10, 2], 3, 2, 1),
-    "bonds": News([11], 4, 3, 4),
-    "vote": News([4, 6, 1, 5, 3], 5, 3, 1),
-    "untitled": News([], 6, 2, 2),
-    "unseen": News([5, 9], 7, 1, 2, seen=False),
+    "derby": Story([3, 5, 7, 4], 1, 1, 2),
+    "cup": Story([3, 8, 6], 2, 1, 3),
+    "storm": Story([9, 2, 10, 2], 3, 2, 1),
+    "bonds": Story([11], 4, 3, 4),
+    "vote": Story([4, 6, 1, 5, 3], 5, 3, 1),
+    "untitled": Story([], 6, 2, 2),
+    "unseen": Story([5, 9], 7, 1, 2, seen=False),
 }
 POSITION = {name: position for position, name in enumerate(NEWSROOM, start=1)}
 CANDIDATES = ["derby", "bonds", "unseen", "untitled"]
@@ -29,11 +30,11 @@ READERS = {
     "nobody": ([], []),
     "duplicates": (["storm", "bonds", "storm", "storm"], ["unseen", "unseen"]),
 }
-"""What each clicked and skipped, oldest first."""
+"""The clicked and skipped stories of each reader, oldest first."""
 
 
 def padded(lists: list[list[str]], *, at_the_end: bool) -> Tensor:
-    """Positions of news; padding in front or at the end."""
+    """Positions of stories; padding is at the start or at the end."""
     rows = [[POSITION[name] for name in names] for names in lists]
     width = max(map(len, rows)) + 1
     return torch.tensor(
@@ -42,22 +43,22 @@ def padded(lists: list[list[str]], *, at_the_end: bool) -> Tensor:
 
 
 def news_rows() -> NewsRows:
-    """All news after the padding, which is given features that nobody may read."""
-    every = [News([1, 2], 0, 1, 1), *NEWSROOM.values()]
-    width = max(len(one.words) for one in every) + 1
+    """The padding row, with features that must not be read, and all stories."""
+    every = [Story([1, 2], 0, 1, 1), *NEWSROOM.values()]
+    width = max(len(story.words) for story in every) + 1
     return NewsRows(
-        rows=torch.tensor([one.row for one in every]),
-        words=torch.tensor([[*one.words, *[0] * (width - len(one.words))] for one in every]),
+        rows=torch.tensor([story.row for story in every]),
+        words=torch.tensor([[*story.words, *[0] * (width - len(story.words))] for story in every]),
         neighbours=torch.zeros(len(every), 5, dtype=torch.long),
-        category=torch.tensor([one.category for one in every]),
-        subcategory=torch.tensor([one.subcategory for one in every]),
-        seen=torch.tensor([one.seen for one in every]),
+        category=torch.tensor([story.category for story in every]),
+        subcategory=torch.tensor([story.subcategory for story in every]),
+        seen=torch.tensor([story.seen for story in every]),
     )
 
 
 def batch_of(readers: list[tuple[list[str], list[str]]]) -> Batch:
     """The readers, each with all candidates."""
-    return Batch(
+    return make_batch(
         users=torch.ones(len(readers), dtype=torch.long),
         clicked=padded([clicked for clicked, _ in readers], at_the_end=False),
         skipped=padded([skipped for _, skipped in readers], at_the_end=True),

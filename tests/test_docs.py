@@ -55,11 +55,12 @@ def test_adding_a_model_quotes_the_source(file: str, quote: str) -> None:
 def test_adding_a_model_names_existing_blocks_and_checks_every_quote() -> None:
     text = (ROOT / "docs" / "adding-a-model.md").read_text()
     assert len(QUOTES) == text.count("```python") >= 5
-    layers = [*(ROOT / "src" / "drpn" / "layers").glob("*.py"), ROOT / "src" / "drpn" / "models" / "encoded.py"]
-    source = "".join(path.read_text() for path in layers)
+    for link in re.findall(r"\]\(([^)]+)\)", text):
+        assert (ROOT / "docs" / link).exists(), link
+    source = "".join(path.read_text() for path in (ROOT / "src" / "drpn" / "layers").glob("*.py"))
     rules = text[text.index("## 4.") : text.index("## 5.")]
-    blocks = {name for cell in re.findall(r"\| ([^|]+) \|$", rules, re.MULTILINE) for name in _names(cell)}
-    assert {"rows", "in_place", "at_positions", "masked_softmax", "where_present"} <= blocks
+    blocks = {name for how in re.findall(r"\| ([^|]+) \|$", rules, re.MULTILINE) for name in _names(how)}
+    assert {"gather_rows", "rows_at", "gather_at", "masked_softmax", "where_present"} <= blocks
     for name in blocks:
         assert re.search(rf"^(def|class) {name}\b", source, re.MULTILINE), name
 

@@ -1,4 +1,4 @@
-"""The convolution over words against loops, and padding that no window may feel."""
+"""The convolution over words against loops, and against more padding."""
 
 import pytest
 import torch
@@ -19,7 +19,7 @@ def layer(window: int) -> WordConvolution:
 
 
 def texts(width: int = max(LENGTHS)) -> tuple[Tensor, Tensor]:
-    """Words of texts of these lengths, padding behind them filled with large numbers; and which are words."""
+    """Word vectors of texts of these lengths, with large numbers at padding, and their mask."""
     torch.manual_seed(9)
     words = torch.randn(len(LENGTHS), max(LENGTHS), SIZE).double()
     mask = torch.arange(width) < torch.tensor(LENGTHS).unsqueeze(1)
@@ -32,19 +32,19 @@ def texts(width: int = max(LENGTHS)) -> tuple[Tensor, Tensor]:
 def test_against_loops(window: int) -> None:
     convolution, (words, mask) = layer(window), texts()
     weights = {name: tensor.tolist() for name, tensor in convolution.state_dict().items()}
-    found = convolution(words, mask)
-    assert (found[mask] == 0).any()  # the ReLU has something to do
+    actual = convolution(words, mask)
+    assert (actual[mask] == 0).any()  # the ReLU has an effect
     expected = [
         one
         for text, length in zip(words, LENGTHS, strict=True)
         for one in loops(weights, text[:length].tolist(), window)
     ]
-    torch.testing.assert_close(found[mask], torch.tensor(expected, dtype=torch.float64), rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(actual[mask], torch.tensor(expected, dtype=torch.float64), rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel lengths:UserWarning")
 @every_window
-def test_as_torch_convolves(window: int) -> None:
+def test_against_the_convolution_of_torch(window: int) -> None:
     convolution, (words, mask) = layer(window), texts()
     weight = convolution.filters.weight.view(FILTERS, window, SIZE).transpose(1, 2)
     expected = torch.nn.functional.conv1d(
@@ -54,7 +54,7 @@ def test_as_torch_convolves(window: int) -> None:
 
 
 @every_window
-def test_more_padding_changes_no_word(window: int) -> None:
+def test_more_padding_does_not_change_the_output(window: int) -> None:
     convolution, (words, mask) = layer(window), texts()
     longer, longer_mask = texts(width=max(LENGTHS) + 3)
     assert torch.equal(convolution(longer, longer_mask)[longer_mask], convolution(words, mask)[mask])
@@ -70,19 +70,19 @@ def test_padding_gets_no_gradient(window: int) -> None:
     assert words.grad[mask].any()
 
 
-def test_the_largest_of_what_is_there() -> None:
+def test_masked_maximum() -> None:
     values = torch.tensor([[[1.0, -5.0], [3.0, -2.0], [9.0, 9.0]], [[-4.0, 0.5], [8.0, 8.0], [8.0, 8.0]]])
     mask = torch.tensor([[True, True, False], [True, False, False]])
     assert masked_max(values, mask).tolist() == [[3.0, -2.0], [-4.0, 0.5]]
 
 
 @pytest.mark.parametrize("width", [0, 2])
-def test_the_largest_of_nothing_is_finite_and_has_no_gradient(width: int) -> None:
+def test_the_maximum_of_an_empty_text_is_finite_and_has_no_gradient(width: int) -> None:
     values = torch.ones(3, width, 5, requires_grad=True)
-    found = masked_max(values, torch.zeros(3, width, dtype=torch.bool))
-    assert found.shape == (3, 5)
-    assert (found == torch.finfo(torch.float32).min).all()
+    actual = masked_max(values, torch.zeros(3, width, dtype=torch.bool))
+    assert actual.shape == (3, 5)
+    assert (actual == torch.finfo(torch.float32).min).all()
     if width:
-        found.sum().backward()
+        actual.sum().backward()
         assert values.grad is not None
         assert not values.grad.any()

@@ -1,4 +1,4 @@
-"""Titles of like length are encoded together on a CPU, and come back in their order."""
+"""Titles of similar length are encoded together on a CPU."""
 
 import pytest
 import torch
@@ -11,14 +11,14 @@ WORDS = torch.tensor([[1, 2, 3, 0, 0], [0, 0, 0, 0, 0], [4, 0, 0, 0, 0], [5, 6, 
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 3, 512])
-def test_titles_come_back_in_their_order(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_encoding_by_length_keeps_the_order_of_titles(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Tensor] = []
 
     def encode(words: Tensor) -> Tensor:
         seen.append(words)
         return torch.stack([words.sum(1), (words != 0).sum(1)], dim=1).double()
 
-    monkeypatch.setattr(news, "_AT_ONCE", at_once)
+    monkeypatch.setattr(news, "_TITLES_PER_STEP", at_once)
     expected = torch.stack([WORDS.sum(1), (WORDS != 0).sum(1)], dim=1).double()
     assert torch.equal(encode_by_length(encode, WORDS), expected)
     assert all(len(words) <= at_once for words in seen)
@@ -27,7 +27,7 @@ def test_titles_come_back_in_their_order(at_once: int, monkeypatch: pytest.Monke
     assert counts == sorted(counts)
 
 
-def test_one_column_stays() -> None:
+def test_trimming_keeps_one_column() -> None:
     assert trim_padding(WORDS).shape == (5, 4)
     assert trim_padding(WORDS[1:2]).shape == (1, 1)
     assert encode_by_length(lambda words: words.double(), WORDS[:0, :1]).shape == (0, 1)

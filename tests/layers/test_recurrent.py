@@ -1,10 +1,10 @@
-"""The recurrent layer computes what torch's own does on a sequence without padding."""
+"""The recurrent layer with padding against that of torch without padding."""
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from drpn.layers.attention import joint_linear
+from drpn.layers.linear import joint_linear
 from drpn.layers.recurrent import Gru
 
 SIZE, HIDDEN = 5, 4
@@ -12,7 +12,7 @@ LENGTHS = [6, 1, 3, 0, 4]
 
 
 def drawn() -> tuple[Gru, nn.GRU, list[Tensor], Tensor]:
-    """The layer, torch's with the same weights, sequences of several lengths, and a first state for each."""
+    """The layer, torch's layer with the same weights, sequences of several lengths, and a first state for each."""
     torch.manual_seed(7)
     layer, whole = Gru(SIZE, HIDDEN).double(), nn.GRU(SIZE, HIDDEN).double()
     whole.load_state_dict(
@@ -43,29 +43,32 @@ def in_between(sequence: Tensor, width: int) -> tuple[Tensor, Tensor]:
 
 def states(layer: Gru, padded: list[tuple[Tensor, Tensor]], first: Tensor | None) -> Tensor:
     items, mask = (torch.stack(parts) for parts in zip(*padded, strict=True))
-    found: Tensor = layer(joint_linear(items, layer.weights()), mask, first)
-    return found
+    actual: Tensor = layer(joint_linear(items, layer.weights()), mask, first)
+    return actual
 
 
 @pytest.mark.parametrize("pad", [at_the_end, in_front, in_between])
 @pytest.mark.parametrize("given", [True, False], ids=["a first state", "no first state"])
-def test_the_last_state_is_that_of_torch_on_each_sequence_alone(pad, given: bool) -> None:
+def test_the_last_state_against_torch(pad, given: bool) -> None:
     layer, whole, sequences, first = drawn()
     begin = first if given else torch.zeros_like(first)
     expected = [
         whole(sequence, state[None])[1][0] if len(sequence) else state
         for sequence, state in zip(sequences, begin, strict=True)
     ]
-    found = states(layer, [pad(one, 7) for one in sequences], first if given else None)
-    torch.testing.assert_close(found, torch.stack(expected), rtol=1e-9, atol=0)
+    actual = states(layer, [pad(sequence, 7) for sequence in sequences], first if given else None)
+    torch.testing.assert_close(actual, torch.stack(expected), rtol=1e-9, atol=0)
 
 
-def test_gradients_are_those_of_torch() -> None:
+def test_gradients_against_torch() -> None:
     layer, whole, sequences, first = drawn()
-    found = states(layer, [at_the_end(one, 7) for one in sequences], first.requires_grad_())
-    of_layer = torch.autograd.grad(found.square().sum(), [*layer.parameters(), first])
+    actual = states(layer, [at_the_end(sequence, 7) for sequence in sequences], first.requires_grad_())
+    of_layer = torch.autograd.grad(actual.square().sum(), [*layer.parameters(), first])
     expected = torch.stack(
-        [whole(one, state[None])[1][0] if len(one) else state for one, state in zip(sequences, first, strict=True)]
+        [
+            whole(sequence, state[None])[1][0] if len(sequence) else state
+            for sequence, state in zip(sequences, first, strict=True)
+        ]
     )
     weights = [whole.weight_ih_l0, whole.bias_ih_l0, whole.weight_hh_l0, whole.bias_hh_l0]
     of_torch = torch.autograd.grad(expected.square().sum(), [*weights, first])
@@ -74,7 +77,7 @@ def test_gradients_are_those_of_torch() -> None:
 
 
 @pytest.mark.parametrize("width", [0, 3])
-def test_where_nothing_is_the_state_is_the_first(width: int) -> None:
+def test_an_empty_sequence_keeps_the_first_state(width: int) -> None:
     layer, _, _, first = drawn()
     nothing = torch.zeros(len(first), width, 3 * HIDDEN).double()
     mask = torch.zeros(len(first), width, dtype=torch.bool)
@@ -82,10 +85,10 @@ def test_where_nothing_is_the_state_is_the_first(width: int) -> None:
     assert not layer(nothing, mask).any()
 
 
-def test_the_state_keeps_float32_where_items_are_shorter() -> None:
+def test_the_state_is_float32_for_bf16_items() -> None:
     layer = Gru(SIZE, HIDDEN)
     projected = joint_linear(torch.randn(2, 3, SIZE), layer.weights()).bfloat16()
     mask = torch.ones(2, 3, dtype=torch.bool)
-    found = layer(projected, mask)
-    assert found.dtype == torch.float32
-    assert torch.equal(found, layer(projected.float(), mask))
+    actual = layer(projected, mask)
+    assert actual.dtype == torch.float32
+    assert torch.equal(actual, layer(projected.float(), mask))

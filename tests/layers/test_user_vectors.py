@@ -1,4 +1,4 @@
-"""Vectors of users: row 0 is everybody whom training does not know."""
+"""Vectors of users; row 0 is for all unknown users."""
 
 import pytest
 import torch
@@ -14,21 +14,21 @@ def some(dropped: float = 0.0) -> UserVectors:
     return vectors
 
 
-def test_every_user_has_a_vector_and_the_unknown_share_one() -> None:
+def test_known_users_have_vectors_and_unknown_users_share_one() -> None:
     vectors = some().eval()
-    found = vectors(torch.tensor([7, 0, 8, 0]))
-    assert found[[1, 3]].eq(3).all()
-    assert torch.equal(found[[0, 2]], vectors.ids.table.weight[[7, 8]])
-    assert not torch.equal(found[0], found[2])
+    actual = vectors(torch.tensor([7, 0, 8, 0]))
+    assert actual[[1, 3]].eq(3).all()
+    assert torch.equal(actual[[0, 2]], vectors.ids.table.weight[[7, 8]])
+    assert not torch.equal(actual[0], actual[2])
 
 
-def test_vectors_begin_small() -> None:
+def test_first_vectors_are_small() -> None:
     table = some().ids.table.weight.detach()
     assert float(table[1:].std()) == pytest.approx(ID_SPREAD, rel=0.1)
     assert not table[0].any()
 
 
-def test_the_unknown_vector_learns_and_padding_does_not() -> None:
+def test_the_unknown_vector_gets_a_gradient_and_padding_does_not() -> None:
     vectors = some()
     vectors(torch.tensor([7, 0, 7])).sum().backward()
     table, unknown = vectors.ids.table.weight.grad, vectors.ids.unknown.grad
@@ -37,7 +37,7 @@ def test_the_unknown_vector_learns_and_padding_does_not() -> None:
     assert table[7].tolist() == [2.0] * 8
 
 
-def test_a_share_of_users_is_unknown_in_training_alone() -> None:
+def test_a_share_of_users_is_unknown_only_in_training() -> None:
     vectors, users = some(dropped=0.25), torch.arange(1, 400).repeat(10)
     assert not vectors.eval()(users).eq(3).any()
     unknown = vectors.train()(users).eq(3).all(1)
@@ -47,8 +47,8 @@ def test_a_share_of_users_is_unknown_in_training_alone() -> None:
 
 def test_padding_among_neighbours_is_zero() -> None:
     vectors = some(dropped=0.5).train()
-    found = vectors.of_neighbours(torch.tensor([[3, 0], [0, 5]]))
-    assert torch.equal(found[0, 0], vectors.ids.table.weight[3])
-    assert torch.equal(found[1, 1], vectors.ids.table.weight[5])
-    assert not found[0, 1].any()
-    assert not found[1, 0].any()
+    actual = vectors.of_neighbours(torch.tensor([[3, 0], [0, 5]]))
+    assert torch.equal(actual[0, 0], vectors.ids.table.weight[3])
+    assert torch.equal(actual[1, 1], vectors.ids.table.weight[5])
+    assert not actual[0, 1].any()
+    assert not actual[1, 0].any()

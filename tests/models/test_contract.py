@@ -1,4 +1,4 @@
-"""Facts true of every model of the catalogue."""
+"""Properties of every model of the catalogue."""
 
 from collections.abc import Callable
 from dataclasses import fields
@@ -28,12 +28,12 @@ from drpn.models.drpn import GraphNetwork
 
 
 @every_model
-def test_every_candidate_gets_a_score_of_its_own(name: str) -> None:
+def test_every_candidate_gets_its_own_score(name: str) -> None:
     batch = impressions()
-    found = scores(trained(name), batch)
-    assert found.shape == batch.candidates.shape
-    assert found.isfinite().all()
-    assert len(found[5].unique()) == 4
+    actual = scores(trained(name), batch)
+    assert actual.shape == batch.candidates.shape
+    assert actual.isfinite().all()
+    assert len(actual[5].unique()) == 4
 
 
 @every_model
@@ -48,12 +48,12 @@ def longer(positions: Tensor) -> Tensor:
 
 
 def shifted(positions: Tensor) -> Tensor:
-    """Padding in front of the news and not behind them."""
+    """Padding before the stories instead of after them."""
     return torch.stack([torch.cat([row[row == 0], row[row != 0]]) for row in positions])
 
 
 def scattered(positions: Tensor) -> Tensor:
-    """Padding after each news and each padding."""
+    """Padding after every column."""
     return torch.stack([positions, torch.zeros_like(positions)], dim=-1).flatten(1)
 
 
@@ -68,17 +68,17 @@ def test_padding_never_changes_a_score(name: str, part: str, pad: Callable[[Tens
 
 
 @every_model
-def test_what_stands_in_the_padding_row_of_the_news_is_not_read(name: str) -> None:
+def test_features_of_the_padding_row_are_not_read(name: str) -> None:
     model, batch, news = trained(name), impressions(), newsroom()
     filled = NewsRows(*(getattr(news, field.name).clone() for field in fields(news)))
     filled.words[0], filled.neighbours[0], filled.category[0], filled.subcategory[0] = 7, 7, 1, 1
     filled.entities[0], filled.abstract[0], filled.neighbour_positions[0] = 7, 7, 7
-    found, expected = scores(model, batch, filled), scores(model, batch, news)
-    same(found[batch.candidate_mask], expected[batch.candidate_mask])
+    actual, expected = scores(model, batch, filled), scores(model, batch, news)
+    same(actual[batch.candidate_mask], expected[batch.candidate_mask])
 
 
 @every_model
-def test_users_do_not_see_each_other(name: str) -> None:
+def test_users_of_a_batch_do_not_affect_each_other(name: str) -> None:
     model, batch = trained(name), impressions()
     together = scores(model, batch)
     for i, mask in enumerate(batch.candidate_mask):
@@ -88,7 +88,7 @@ def test_users_do_not_see_each_other(name: str) -> None:
 
 
 @every_model
-def test_all_news_or_only_the_distinct_ones_of_the_batch(name: str) -> None:
+def test_encoding_all_stories_or_only_the_distinct_ones_gives_the_same_scores(name: str) -> None:
     model, news = trained(name), newsroom()
     batch = impressions()
     few = rows_of(batch, slice(3, 6))
@@ -98,24 +98,24 @@ def test_all_news_or_only_the_distinct_ones_of_the_batch(name: str) -> None:
     same(scores(model, pointing, news.select(rows)), scores(model, few, news))
 
 
-@pytest.mark.parametrize("width", [0, 3], ids=["no room for news", "padding alone"])
+@pytest.mark.parametrize("width", [0, 3], ids=["no columns", "only padding"])
 @every_model
 def test_an_empty_profile_is_finite(name: str, width: int) -> None:
     model = build(name).train()
     nothing = torch.zeros(2, width, dtype=torch.long)
-    found = scores(model, make_batch(torch.tensor([1, 2]), nothing, nothing, torch.tensor([[1, 2, 20], [3, 4, 0]])))
-    assert found.isfinite().all()
-    found.sum().backward()
+    actual = scores(model, make_batch(torch.tensor([1, 2]), nothing, nothing, torch.tensor([[1, 2, 20], [3, 4, 0]])))
+    assert actual.isfinite().all()
+    actual.sum().backward()
     assert all(parameter.grad is None or parameter.grad.isfinite().all() for parameter in model.parameters())
 
 
 @every_model
-def test_every_parameter_learns(name: str) -> None:
+def test_every_parameter_gets_a_gradient(name: str) -> None:
     model = trained(name)
     mask = impressions().candidate_mask
-    found = scores(model, impressions()).masked_fill(~mask, -torch.inf)
+    actual = scores(model, impressions()).masked_fill(~mask, -torch.inf)
     # the first candidate is the one that was clicked
-    (-found.log_softmax(dim=1)[:, 0]).sum().backward()
+    (-actual.log_softmax(dim=1)[:, 0]).sum().backward()
     gradients = {key: parameter.grad for key, parameter in model.named_parameters()}
     assert all(gradient is None or gradient.isfinite().all() for gradient in gradients.values())
     idle = {key for key, gradient in gradients.items() if gradient is None or gradient.abs().max() < 1e-12}
@@ -123,7 +123,7 @@ def test_every_parameter_learns(name: str) -> None:
 
 
 @every_model
-def test_padding_does_not_learn(name: str) -> None:
+def test_padding_rows_get_no_gradient(name: str) -> None:
     model = trained(name)
     real_scores(model, impressions()).sum().backward()
     tables = [module for module in model.modules() if isinstance(module, nn.Embedding)]
@@ -146,13 +146,13 @@ def test_the_same_seed_gives_the_same_weights(name: str) -> None:
 
 
 @every_model
-def test_nothing_is_drawn_in_evaluation(name: str) -> None:
+def test_evaluation_is_deterministic(name: str) -> None:
     model = trained(name, dropout=0.5, id_dropout=0.5)
     assert torch.equal(scores(model, impressions()), scores(model, impressions()))
 
 
 @pytest.mark.parametrize("name", [name for name in CATALOGUE if hasattr(CATALOGUE[name].settings, "dropout")])
-def test_dropout_is_drawn_in_training(name: str) -> None:
+def test_dropout_is_random_in_training(name: str) -> None:
     model = trained(name, dropout=0.5).train()
     assert not torch.equal(scores(model, impressions()), scores(model, impressions()))
 
@@ -160,35 +160,42 @@ def test_dropout_is_drawn_in_training(name: str) -> None:
 @pytest.mark.parametrize(("first", "second"), list(combinations(DRPNS, 2)))
 def test_no_two_variants_are_the_same_network(first: str, second: str) -> None:
     models = trained(first), trained(second)
-    one, other = ({(key, value.shape) for key, value in model.named_parameters()} for model in models)
-    assert one != other
-    # an ordinary user; weights of one name begin alike in both, so that it is the networks that differ
-    found, expected = (real_scores(model, impressions())[:3] for model in models)
-    assert (found - expected).abs().min() > 1e-3
+    first_parameters, second_parameters = (
+        {(key, value.shape) for key, value in model.named_parameters()} for model in models
+    )
+    assert first_parameters != second_parameters
+    # an ordinary user; weights of the same name are equal in both models, so the networks themselves differ
+    actual, expected = (real_scores(model, impressions())[:3] for model in models)
+    assert (actual - expected).abs().min() > 1e-3
 
 
 @pytest.mark.parametrize("name", DRPNS)
-def test_drpn_reads_sets(name: str) -> None:
+def test_the_order_of_a_profile_does_not_change_the_scores_of_drpn(name: str) -> None:
     model, batch = trained(name), impressions()
     turned = with_parts(batch, clicked=batch.profiles.clicked.flip(1), skipped=batch.profiles.skipped.flip(1))
     same(real_scores(model, turned), real_scores(model, batch))
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
-def test_training_scores_as_evaluation_does_where_nothing_is_dropped(name: str) -> None:
-    """In training news are taken by length, and projected in the roles they have; the gradients are the same, too."""
+def test_without_dropout_training_and_evaluation_give_the_same_scores(name: str) -> None:
+    """Training projects rows late; the gradients are the same, too."""
     none = {key: 0.0 for key in ("dropout", "id_dropout", "user_dropout") if hasattr(CATALOGUE[name].settings, key)}
-    model, found = trained(name, **none), []
+    model, results = trained(name, **none), []
     for mode in (model.train(), model.eval()):
         for module in mode.modules():
             if isinstance(module, torch.nn.BatchNorm1d):
-                module.eval()  # which has statistics of its own in training
+                module.eval()  # training would use statistics of the batch
         mode.zero_grad()
-        own = real_scores(mode, impressions())
-        own.square().sum().backward()
-        found.append((own.detach(), *(one.grad.clone() for one in mode.parameters() if one.grad is not None)))
-    for one, other in zip(*found, strict=True):
-        same(one, other)
+        result = real_scores(mode, impressions())
+        result.square().sum().backward()
+        results.append(
+            (
+                result.detach(),
+                *(parameter.grad.clone() for parameter in mode.parameters() if parameter.grad is not None),
+            )
+        )
+    for in_training, in_evaluation in zip(*results, strict=True):
+        same(in_training, in_evaluation)
 
 
 @pytest.mark.parametrize(("name", "unread"), [("drpn-n", "skipped"), ("drpn-p", "clicked")])
@@ -201,7 +208,7 @@ def test_a_variant_of_one_sequence_does_not_read_the_other(name: str, unread: st
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
 @pytest.mark.parametrize("heads", [1, 2, 3])
-def test_the_graph_network_reads_neighbours_as_the_transformer_of_pyg_does(heads: int) -> None:
+def test_the_graph_network_against_the_transformer_of_pyg(heads: int) -> None:
     geometric = pytest.importorskip("torch_geometric.nn", reason="PyTorch Geometric is not installed")
     size, nodes, neighbours = 12, 7, 5
     torch.manual_seed(3)
@@ -216,9 +223,9 @@ def test_the_graph_network_reads_neighbours_as_the_transformer_of_pyg_does(heads
         for name in ("query", "key", "value"):
             layer = getattr(conv, f"lin_{name}")
             layer.weight.copy_(getattr(graph, name).weight)
-            if layer.bias is not None:  # PyG gives these a bias whatever `bias` says
+            if layer.bias is not None:  # PyG adds a bias even with bias=False
                 layer.bias.zero_()
-    # an edge from each neighbour, a node of its own, to the news that reads it
+    # an edge from each neighbour, a separate node, to the story that reads it
     target, place = mask.nonzero(as_tuple=True)
     edges = torch.stack([target * neighbours + place, target])
     same(graph.read_neighbours(own, others, mask), conv((others.flatten(0, 1), own), edges))

@@ -1,10 +1,10 @@
-"""DeepFM is a factorisation machine and a plain network over the same fields, side by side."""
+"""DeepFM against loops: the sum of a factorisation machine and a plain network over the same fields."""
 
 import pytest
 import torch
 from torch import nn
 
-from baseline_cases import only_which_clicks_matters
+from baseline_cases import check_order_of_clicks_does_not_matter
 from drpn.models.base import DataShape
 from drpn.models.baselines.deepfm import DeepFm, DeepFmSettings
 from reference import fm_loops as loops
@@ -38,7 +38,7 @@ def test_the_deep_part_is_a_plain_network_over_all_fields() -> None:
     model, _ = case()
     news, batch, count = news_rows(), batch_of_all(), len(CANDIDATES)
     fields = model.features.news_features(news)
-    users = model.features.user_features(fields.clicked, batch).flatten(1)
+    users = model.features.user_features(fields.clicked, batch.profiles).flatten(1)
     first = nn.Linear(2 * users.shape[1], 5).double()
     first.weight.data = torch.cat([model.deep.user.weight, model.deep.news.weight], dim=1).detach()
     first.bias.data = model.deep.user.bias.detach()
@@ -47,7 +47,7 @@ def test_the_deep_part_is_a_plain_network_over_all_fields() -> None:
     both = torch.cat([users.unsqueeze(1).expand(-1, count, -1), fields.fields.flatten(1)[batch.candidates]], dim=-1)
     encoded = model.encode_news(news)
     with torch.no_grad():
-        model.deep.out.weight *= 2  # what the network says counts twice, what the machine says once
+        model.deep.out.weight *= 2  # doubles the score of the network, not that of the machine
     twice = model.score(encoded, batch)
     with torch.no_grad():
         model.deep.out.weight /= 2
@@ -55,19 +55,19 @@ def test_the_deep_part_is_a_plain_network_over_all_fields() -> None:
 
 
 def test_both_parts_learn_the_same_vectors() -> None:
-    """The gradient of a shared vector is the sum of what each part alone gives it."""
+    """The gradient of a shared vector is the sum of its gradients in the two parts."""
 
     def gradient(of: str) -> torch.Tensor:
         model, _ = case()
         with torch.no_grad():
             if of == "machine":
                 model.deep.out.weight.zero_()
-        found = scores(model)
+        actual = scores(model)
         if of == "network":
             encoded = model.encode_news(news_rows())
-            users = model.read(encoded, batch_of_all()).half.unsqueeze(1)
-            found = model.deep(users, encoded.half[batch_of_all().candidates])
-        found.sum().backward()
+            users = model.read(encoded, batch_of_all().profiles).half.unsqueeze(1)
+            actual = model.deep(users, encoded.half[batch_of_all().candidates])
+        actual.sum().backward()
         assert model.features.words.weight.grad is not None
         return model.features.words.weight.grad
 
@@ -77,27 +77,27 @@ def test_both_parts_learn_the_same_vectors() -> None:
     close(gradient("both"), machine + network)
 
 
-def test_what_was_skipped_is_not_read() -> None:
+def test_skipped_stories_are_not_read() -> None:
     model, _ = case()
     close(scores(model, batch_of_all(["bonds", "vote", "derby"])), scores(model))
 
 
-def test_the_order_of_clicks_does_not_matter_but_which_they_are_does() -> None:
+def test_clicks_matter_but_not_their_order() -> None:
     model, _ = case()
-    only_which_clicks_matters(lambda batch: scores(model, batch), batch_of_all())
+    check_order_of_clicks_does_not_matter(lambda batch: scores(model, batch), batch_of_all())
 
 
-def test_dropout_leaves_the_machine_alone() -> None:
-    """With nearly everything dropped the last layer reads zeros, and what the machine says is left."""
+def test_dropout_does_not_change_the_factorisation_machine() -> None:
+    """With nearly everything dropped the last layer reads zeros; the score of the machine is left."""
     model = DeepFm(DeepFmSettings(size=3, hidden=5, dropout=1 - 1e-12, id_dropout=0.0), SHAPE)
     with_random_weights(model, model.features, 1)
-    found = scores(model.train())
+    actual = scores(model.train())
     with torch.no_grad():
         model.deep.out.weight.zero_()
-    close(found.detach(), scores(model.eval()).detach())
+    close(actual.detach(), scores(model.eval()).detach())
 
 
-def test_the_defaults_are_the_paper_s() -> None:
+def test_the_defaults_are_those_of_the_paper() -> None:
     model = DeepFm(DeepFmSettings(), DataShape(news=3, words=9, users=4, categories=2, subcategories=6))
     shapes = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
     assert shapes == {
@@ -131,6 +131,6 @@ def test_the_defaults_are_the_paper_s() -> None:
         ({"id_dropout": -0.1}, "^id_dropout is -0.1; it takes a share from 0 to below 1$"),
     ],
 )
-def test_settings_that_make_no_network(setting: dict[str, float], message: str) -> None:
+def test_invalid_settings_are_refused(setting: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         DeepFmSettings(**setting)

@@ -1,4 +1,4 @@
-"""DEERS computes what loops over its paper's description compute, and reads clicks and skips, each in its order."""
+"""DEERS against loops over its paper's description; clicks and skips are both read in order."""
 
 from dataclasses import replace
 from typing import Any
@@ -28,7 +28,7 @@ SETTINGS = DeersSettings(size=3, hidden=5)
 
 
 def case(seed: int = 1, *, word_size: int = SETTINGS.size, **settings: Any) -> Case[Deers]:
-    """All weights are random, those of padding and those that start at zero too."""
+    """All weights are random, including those of padding and those that start at zero."""
     vectors = np.ones((WORDS, word_size), dtype=np.float32)
     shape = DataShape(len(NEWSROOM) + 1, WORDS, 3, CATEGORIES, SUBCATEGORIES, vectors)
     return random_case(Deers(replace(SETTINGS, **settings), shape), seed)
@@ -51,13 +51,13 @@ def test_scores(settings: dict[str, int], seed: int) -> None:
         ]
         for clicked, skipped in READERS.values()
     ]
-    found = scores(model, everybody())
-    close(found, expected)
-    assert len(found.unique()) > found.numel() / 2  # not a network whose layers of ReLU give nothing
+    actual = scores(model, everybody())
+    close(actual, expected)
+    assert len(actual.unique()) > actual.numel() / 2  # the ReLUs are not all zero
 
 
 def test_skips_change_the_scores() -> None:
-    """Having skipped nothing, other news, or the same in another order is not the same."""
+    """No skips, other skips, and the same skips in another order give other scores."""
     assert moved(case().model, OTHER_SKIPS).min() > 1e-3
 
 
@@ -70,23 +70,23 @@ def test_a_click_is_not_a_skip() -> None:
     assert moved(case().model, [(clicked, skipped), (skipped, clicked)]).min() > 1e-3
 
 
-def test_a_state_is_read_once_for_all_candidates() -> None:
-    """What `read` keeps of a user is the state's half of the two first layers."""
+def test_the_state_is_computed_once_for_all_candidates() -> None:
+    """`read` returns the half of both first layers that depends on the state."""
     model, weights = case()
     encoded = model.encode_news(news_rows())
-    for side, found in zip(("clicked", "skipped"), model.read(encoded, everybody()), strict=True):
+    for side, actual in zip(("clicked", "skipped"), model.read(encoded, everybody().profiles), strict=True):
         own = loops.part(weights, side)
-        for row, names in zip(found, (reader[side == "skipped"] for reader in READERS.values()), strict=True):
+        for row, names in zip(actual, (reader[side == "skipped"] for reader in READERS.values()), strict=True):
             items = [loops.item(weights, NEWSROOM[name]) for name in names]
             state = loops.gru(loops.part(own, "gru"), items) if items else own["nothing"]
             close(row, loops.linear(own, "state", state))
 
 
-def test_readers_of_nothing_share_a_learned_state() -> None:
+def test_users_with_an_empty_profile_share_a_learned_state() -> None:
     model, _ = case()
-    found = scores(model, batch_of([([], []), ([], [])]))
-    assert torch.equal(found[0], found[1])
-    found.sum().backward()
+    actual = scores(model, batch_of([([], []), ([], [])]))
+    assert torch.equal(actual[0], actual[1])
+    actual.sum().backward()
     for side in (model.clicked, model.skipped):
         assert side.nothing.grad is not None
         assert side.nothing.grad.any()
@@ -139,6 +139,6 @@ def test_the_defaults() -> None:
         ({"id_dropout": -0.5}, "^id_dropout is -0.5; it takes a share from 0 to below 1$"),
     ],
 )
-def test_settings_that_make_no_network(setting: dict[str, Any], message: str) -> None:
+def test_invalid_settings_are_refused(setting: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         DeersSettings(**setting)

@@ -1,4 +1,4 @@
-"""DFN computes what loops over its paper's description compute, though it does not begin anew for each candidate."""
+"""DFN against loops over its paper's description, which start again for every candidate."""
 
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -10,9 +10,10 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from baseline_cases import OTHER_CLICKS, OTHER_SKIPS, Case, close, moved, random_case
+from batch_cases import with_parts
+from drpn.layers import chunks
 from drpn.models.base import DataShape
-from drpn.models.baselines import dfn
-from drpn.models.baselines.dfn import Dfn, DfnSettings, ExternalAttention, FeedbackTransformer, OwnPart
+from drpn.models.baselines.dfn import Dfn, DfnSettings, ExternalAttention, FeedbackTransformer, SequenceAttention
 from reference import dfn_loops as loops
 from small_newsroom import (
     CANDIDATES,
@@ -30,7 +31,7 @@ SETTINGS = DfnSettings(size=3, heads=2, wider=2, hidden=4, deep=5, deepest=4)
 
 
 def case(seed: int = 1, *, word_size: int = SETTINGS.size, **settings: Any) -> Case[Dfn]:
-    """All weights are random, those of padding and those that start at zero too."""
+    """All weights are random, including those of padding and those that start at zero."""
     vectors = np.ones((WORDS, word_size), dtype=np.float32)
     shape = DataShape(len(NEWSROOM) + 1, WORDS, 3, CATEGORIES, SUBCATEGORIES, vectors)
     return random_case(Dfn(replace(SETTINGS, **settings), shape), seed, std=0.5)
@@ -61,7 +62,7 @@ def test_scores(settings: dict[str, int], seed: int) -> None:
 
 
 class Sequences(NamedTuple):
-    """Queries, keys and values of three sequences, of five news, of two and of none, and of four candidates each."""
+    """Queries, keys and values of sequences of five, two and no stories, with four candidates each."""
 
     items: Tensor
     mask: Tensor
@@ -76,41 +77,43 @@ def sequences(width: int, scale: float) -> Sequences:
     return Sequences(items.requires_grad_(), mask, candidates.requires_grad_())
 
 
-def plain(transformer: FeedbackTransformer, given: Sequences) -> Tensor:
-    """The candidate is put in front of the sequence, and all of it attends to all of it."""
-    found = []
-    for user, mask in enumerate(given.mask):
-        own = given.items[user][mask]
-        for candidate in given.candidates[user]:
+def plain(transformer: FeedbackTransformer, inputs: Sequences) -> Tensor:
+    """The candidate is put before the sequence, and self-attention runs over all of it."""
+    actual = []
+    for user, mask in enumerate(inputs.mask):
+        own = inputs.items[user][mask]
+        for candidate in inputs.candidates[user]:
             together = torch.cat([candidate[None], own])
             query, key, value = (
                 part.reshape(len(together), transformer.attention.heads, -1).transpose(0, 1)
                 for part in together.chunk(3, dim=-1)
             )
             read = scaled_dot_product_attention(query, key, value).transpose(0, 1).flatten(1)
-            found.append(transformer.narrow(torch.relu(transformer.widen(read))).mean(0))
-    return torch.stack(found).view(*given.candidates.shape[:2], -1)
+            actual.append(transformer.narrow(torch.relu(transformer.widen(read))).mean(0))
+    return torch.stack(actual).view(*inputs.candidates.shape[:2], -1)
 
 
 @pytest.mark.parametrize("scale", [0.3, 3.0, 30.0], ids=["even", "sharp", "as good as one-hot"])
-def test_the_candidate_is_merged_into_what_was_read_without_it(scale: float) -> None:
-    """The same numbers and the same gradients as of a transformer that is given the candidate with the sequence."""
+def test_merging_the_candidate_gives_the_attention_over_the_whole_sequence(scale: float) -> None:
+    """Values and gradients are those of a transformer over the candidate and the sequence."""
     transformer = case().model.clicked
-    given = sequences(4 * SETTINGS.size, scale)
-    found = transformer.match(transformer.read(given.items, given.mask), given.candidates)
-    expected = plain(transformer, given)
-    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
-    weights = torch.randn(found.shape, dtype=torch.float64)
+    inputs = sequences(4 * SETTINGS.size, scale)
+    actual = transformer.match(transformer.read(inputs.items, inputs.mask), inputs.candidates)
+    expected = plain(transformer, inputs)
+    torch.testing.assert_close(actual, expected, rtol=1e-9, atol=1e-12)
+    weights = torch.randn(actual.shape, dtype=torch.float64)
     gradients = [
-        torch.autograd.grad((one * weights).sum(), [given.items, given.candidates, *transformer.widen.parameters()])
-        for one in (found, expected)
+        torch.autograd.grad(
+            (result * weights).sum(), [inputs.items, inputs.candidates, *transformer.widen.parameters()]
+        )
+        for result in (actual, expected)
     ]
     assert gradients[0][0].abs().max() > 1e-6
     torch.testing.assert_close(*gradients, rtol=1e-7, atol=1e-9)
 
 
 def test_skips_change_the_scores() -> None:
-    """Having skipped nothing, other news, or the same in another order is not the same."""
+    """No skips, other skips, and the same skips in another order give other scores."""
     assert moved(case().model, OTHER_SKIPS).min() > 1e-3
 
 
@@ -118,25 +121,25 @@ def test_clicks_change_the_scores() -> None:
     assert moved(case().model, OTHER_CLICKS).min() > 1e-3
 
 
-def test_what_is_seen_of_the_skips_depends_on_the_clicks() -> None:
-    """The external attention weighs the same items otherwise for other feedback; for none it gives a learned vector."""
+def test_the_external_attention_over_skips_depends_on_the_clicks() -> None:
+    """Other feedback gives other weights to the same items; without items the result is a learned vector."""
     random = torch.Generator().manual_seed(5)
     attention = ExternalAttention(6, 4).double()
     torch.nn.init.normal_(attention.nothing, generator=random)
     feedback = torch.randn(1, 3, 6, generator=random, dtype=torch.float64)
     items = torch.randn(1, 5, 6, generator=random, dtype=torch.float64)
     halves = items @ attention.weight().matrix.T
-    there = torch.tensor([[True, True, False, True, True]])
-    found = attention(feedback, items, halves, there)
-    assert (found[0, 1:] - found[0, 0]).abs().amax(1).min() > 1e-4
-    # a mean with positive weights of those that are there: never beyond the furthest of them
-    assert (found <= items[there].amax(0)).all()
-    assert (found >= items[there].amin(0)).all()
-    close(attention(feedback, items, halves, there & False), attention.nothing.detach().expand(1, 3, 6).tolist())
+    mask = torch.tensor([[True, True, False, True, True]])
+    actual = attention(feedback, items, halves, mask)
+    assert (actual[0, 1:] - actual[0, 0]).abs().amax(1).min() > 1e-4
+    # a weighted mean of the real items lies within their range
+    assert (actual <= items[mask].amax(0)).all()
+    assert (actual >= items[mask].amin(0)).all()
+    close(attention(feedback, items, halves, mask & False), attention.nothing.detach().expand(1, 3, 6).tolist())
 
 
-def test_the_oldest_news_share_a_place() -> None:
-    """With three places, the third and the fourth newest may change theirs; the two newest may not."""
+def test_the_oldest_stories_share_a_place() -> None:
+    """With three places, swapping the third and fourth newest changes nothing; other swaps do."""
     model, _ = case(places=3)
     skipped = READERS["ordinary"][1]
     orders = [
@@ -145,35 +148,35 @@ def test_the_oldest_news_share_a_place() -> None:
         ["derby", "cup", "vote", "storm"],
         ["derby", "storm", "cup", "vote"],
     ]
-    found = moved(model, [(order, skipped) for order in orders])
-    assert found[0] < 1e-9
-    assert found[1:].min() > 1e-3
+    actual = moved(model, [(order, skipped) for order in orders])
+    assert actual[0] < 1e-9
+    assert actual[1:].min() > 1e-3
 
 
 @pytest.mark.parametrize("numbers", [1, 2_000, 10**9], ids=["one user", "some users", "all users"])
-def test_without_gradients_users_are_scored_some_at_a_time(numbers: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Padding is left out where none of them has anything in its place; one candidate stays."""
+def test_without_gradients_users_are_scored_in_chunks(numbers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Columns that are padding for the whole chunk are cut off; one candidate column stays."""
     model, _ = case()
     batch = everybody()
     candidates = torch.cat([batch.candidates, torch.zeros(6, 2, dtype=torch.long)], dim=1)
     candidates[1, 1:] = 0
     candidates[4] = 0
-    batch = replace(batch, candidates=candidates)
+    batch = with_parts(batch, candidates=candidates)
     expected = scores(model, batch).detach()
     shapes: list[tuple[int, ...]] = []
     in_part = model.clicked.match
 
-    def seen(own: OwnPart, target: Tensor) -> Tensor:
+    def seen(own: SequenceAttention, target: Tensor) -> Tensor:
         shapes.append((*own.mask.shape, target.shape[1]))
         return in_part(own, target)
 
     monkeypatch.setattr(model.clicked, "match", seen)
-    monkeypatch.setitem(dfn._AT_ONCE, "cpu", numbers)
+    monkeypatch.setitem(chunks._NUMBERS, "cpu", numbers)
     with torch.no_grad():
-        found = scores(model, batch)
-    close(found[batch.candidate_mask], expected[batch.candidate_mask].tolist())
-    assert not found[:, 4:].any()  # nobody's
-    # users, places up to the newest click, candidates; padding stands in front of clicks. For each user six candidates,
+        actual = scores(model, batch)
+    close(actual[batch.candidate_mask], expected[batch.candidate_mask].tolist())
+    assert not actual[:, 4:].any()  # columns of padding
+    # users, columns up to the newest click, candidates; padding is before the clicks. Per user: six candidates,
     # sequences of up to six, a layer of 24 numbers: 864
     clicks = [5, 5, 0, 5, 0, 5]
     assert (
@@ -186,21 +189,21 @@ def test_without_gradients_users_are_scored_some_at_a_time(numbers: int, monkeyp
     )
 
 
-def test_readers_of_nothing_see_the_candidate_alone() -> None:
+def test_with_an_empty_profile_only_the_candidate_is_read() -> None:
     model, _ = case()
-    found = scores(model, batch_of([([], []), ([], [])]))
-    assert torch.equal(found[0], found[1])
-    found.sum().backward()
+    actual = scores(model, batch_of([([], []), ([], [])]))
+    assert torch.equal(actual[0], actual[1])
+    actual.sum().backward()
     assert model.external.nothing.grad is not None
     assert model.external.nothing.grad.any()
     for transformer in (model.clicked, model.skipped):
         assert transformer.attention.value.weight.grad is not None
         assert transformer.attention.value.weight.grad.any()
-        assert not transformer.attention.query.weight.grad.any()  # there is nothing to choose from
+        assert not transformer.attention.query.weight.grad.any()  # attention over one item does not depend on the query
         assert not transformer.places.weight.grad.any()
 
 
-def test_the_defaults_are_the_paper_s() -> None:
+def test_the_defaults_are_those_of_the_paper() -> None:
     model = Dfn(DfnSettings(), DataShape(news=3, words=9, users=3, categories=2, subcategories=4))
     assert {name: tuple(parameter.shape) for name, parameter in model.named_parameters()} == {
         "fields.words.table.weight": (9, 64),
@@ -253,6 +256,6 @@ def test_the_defaults_are_the_paper_s() -> None:
         ({"size": 3, "heads": 5}, "^heads is 5; it takes a divisor of 4 times size, which is 12$"),
     ],
 )
-def test_settings_that_make_no_network(setting: dict[str, Any], message: str) -> None:
+def test_invalid_settings_are_refused(setting: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         DfnSettings(**setting)

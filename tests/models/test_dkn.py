@@ -1,6 +1,5 @@
-"""DKN computes what loops over its paper's equations compute, and weighs clicks anew for each candidate."""
+"""DKN against loops over its paper's equations; clicks have other weights for each candidate."""
 
-from dataclasses import replace
 from functools import partial
 from itertools import combinations
 
@@ -15,36 +14,37 @@ from baseline_cases import (
     WORDS,
     Case,
     case_of,
+    check_every_weight_learns,
+    check_only_nothing_learns,
     close,
-    every_weight_learns,
-    only_nothing_learns,
     padded,
     randomised,
     rows_of,
 )
+from batch_cases import with_parts
 from drpn.batches.batch import Batch, NewsRows
 from drpn.models.base import DataShape
 from drpn.models.baselines.dkn import Dkn, DknSettings
 from reference import dkn_loops as loops
-from reference.dkn_loops import News
+from reference.dkn_loops import Story
 from reference.drpn_loops import Weights, part
 
 SIZE, FILTERS, ATTENTION, HIDDEN, ENTITIES, WINDOW = 5, 3, 4, 6, 8, 3
 
 NEWS = {
-    "derby": News([3, 5, 7, 4], [1, 4]),
-    "cup": News([3, 8, 6], [4]),
-    "storm": News([9, 2, 10, 2], []),
-    "bonds": News([11], [7, 2, 5]),
-    "vote": News([4, 6, 1, 5, 3], [6, 6]),
-    "untitled": News([], [3]),
-    "bare": News([], []),
+    "derby": Story([3, 5, 7, 4], [1, 4]),
+    "cup": Story([3, 8, 6], [4]),
+    "storm": Story([9, 2, 10, 2], []),
+    "bonds": Story([11], [7, 2, 5]),
+    "vote": Story([4, 6, 1, 5, 3], [6, 6]),
+    "untitled": Story([], [3]),
+    "bare": Story([], []),
 }
 """In the order of `baseline_cases.POSITION`."""
 CANDIDATES = [*baseline_cases.CANDIDATES, "bare"]
 batch_of = partial(baseline_cases.batch_of, candidates=CANDIDATES)
 
-with_and_without_entities = pytest.mark.parametrize("entities", [False, True], ids=["words alone", "with entities"])
+with_and_without_entities = pytest.mark.parametrize("entities", [False, True], ids=["words only", "with entities"])
 
 
 def case(
@@ -55,7 +55,7 @@ def case(
     word_size: int = SIZE,
     entity_size: int | None = SIZE,
 ) -> Case[Dkn]:
-    """All weights are random, those of padding and those that start at zero too; so is what a training remembered."""
+    """All weights are random, including padding, weights that start at zero, and running statistics."""
     settings = DknSettings(
         size=SIZE, filters=FILTERS, window=window, attention=ATTENTION, hidden=HIDDEN, entities=entities
     )
@@ -72,13 +72,13 @@ def case(
 
 
 def news_rows(*, more: int = 1) -> NewsRows:
-    """All news after the padding, which is given what nobody may read; so many words more are padding."""
-    news = [News([1, 2], [1]), *NEWS.values()]
-    entities = padded([one.entities or [] for one in news], more=more)
-    return rows_of([one.words for one in news], more=more, entities=entities)
+    """The padding row, with features that must not be read, and all stories; `more` columns are padding."""
+    news = [Story([1, 2], [1]), *NEWS.values()]
+    entities = padded([story.entities or [] for story in news], more=more)
+    return rows_of([story.words for story in news], more=more, entities=entities)
 
 
-def as_read(name: str, *, entities: bool) -> News:
+def as_read(name: str, *, entities: bool) -> Story:
     return NEWS[name] if entities else NEWS[name]._replace(entities=None)
 
 
@@ -88,9 +88,9 @@ def scores(model: Dkn, batch: Batch, news: NewsRows | None = None) -> Tensor:
 
 def weights_of_clicks(model: Dkn, batch: Batch) -> Tensor:
     encoded = model.encode_news(news_rows())
-    clicked, candidate = encoded.clicked[batch.clicked], encoded.candidate[batch.candidates]
-    masks = batch.clicked_mask, batch.candidate_mask
-    return model.weigh(clicked[..., :ATTENTION], candidate[..., :ATTENTION], *masks)
+    clicked, candidate = encoded.clicked[batch.profiles.clicked], encoded.candidate[batch.candidates]
+    masks = batch.profiles.clicked_mask, batch.candidate_mask
+    return model.click_weights(clicked[..., :ATTENTION], candidate[..., :ATTENTION], *masks)
 
 
 def expected_scores(weights: Weights, *, entities: bool) -> list[list[float]]:
@@ -106,17 +106,17 @@ def expected_scores(weights: Weights, *, entities: bool) -> list[list[float]]:
 def test_titles(window: int, word_size: int) -> None:
     model, weights = case(window=window, word_size=word_size)
     news = news_rows()
-    found = model.title(model.words(news.words), news.words != 0)[1:]
-    close(found, [loops.news(weights, News(one.words), window) for one in NEWS.values()])
-    assert found.shape[1] == window * FILTERS
+    actual = model.title(model.words(news.words), news.words != 0)[1:]
+    close(actual, [loops.encode_story(weights, Story(story.words), window) for story in NEWS.values()])
+    assert actual.shape[1] == window * FILTERS
 
 
 @pytest.mark.parametrize("entity_size", [SIZE, 4, None], ids=["vectors", "vectors of another size", "no vectors"])
 def test_entities(entity_size: int | None) -> None:
     model, weights = case(entities=True, entity_size=entity_size)
     assert model.entities is not None
-    found = model.entities(news_rows().entities)[1:]
-    close(found, [loops.news(weights, one, WINDOW)[-FILTERS:] for one in NEWS.values()])
+    actual = model.entities(news_rows().entities)[1:]
+    close(actual, [loops.encode_story(weights, story, WINDOW)[-FILTERS:] for story in NEWS.values()])
 
 
 @with_and_without_entities
@@ -127,12 +127,12 @@ def test_scores(seed: int, entities: bool) -> None:
 
 
 @with_and_without_entities
-def test_how_much_each_click_counts_for_each_candidate(entities: bool) -> None:
+def test_weights_of_clicks_for_each_candidate(entities: bool) -> None:
     model, weights = case(seed=2, entities=entities)
     batch = batch_of(list(CLICKED.values()))
-    found = weights_of_clicks(model, batch)
-    vectors = {name: loops.news(weights, as_read(name, entities=entities), WINDOW) for name in NEWS}
-    for user, names in zip(found, CLICKED.values(), strict=True):
+    actual = weights_of_clicks(model, batch)
+    vectors = {name: loops.encode_story(weights, as_read(name, entities=entities), WINDOW) for name in NEWS}
+    for user, names in zip(actual, CLICKED.values(), strict=True):
         for candidate, weight in zip(CANDIDATES, user, strict=True):
             close(
                 weight[: len(names)],
@@ -141,44 +141,46 @@ def test_how_much_each_click_counts_for_each_candidate(entities: bool) -> None:
             assert not weight[len(names) :].any()
 
 
-def test_the_same_clicks_count_otherwise_for_another_candidate() -> None:
+def test_weights_of_clicks_differ_between_candidates() -> None:
     model, _ = case(seed=2)
-    found = weights_of_clicks(model, batch_of([CLICKED["ordinary"]]))[0]
-    close(found.sum(1), torch.ones(len(CANDIDATES)))
-    for one, other in combinations(found[: CANDIDATES.index("bare")], 2):  # "bare" is read as "untitled" is
+    actual = weights_of_clicks(model, batch_of([CLICKED["ordinary"]]))[0]
+    close(actual.sum(1), torch.ones(len(CANDIDATES)))
+    for one, other in combinations(actual[: CANDIDATES.index("bare")], 2):  # "bare" and "untitled" have the same vector
         assert (one - other).abs().max() > 1e-3
 
 
 def real_pairs(weights: Weights) -> dict[str, list[list[float]]]:
-    """W [a; b] of every pair that is there, of both networks, by loops."""
-    vectors = {name: loops.news(weights, as_read(name, entities=False), WINDOW) for name in NEWS}
+    """W [a; b] of every real pair, for both networks, by loops."""
+    vectors = {name: loops.encode_story(weights, as_read(name, entities=False), WINDOW) for name in NEWS}
     users = [[vectors[name] for name in names] for names in CLICKED.values()]
     candidates = [vectors[name] for name in CANDIDATES]
     own = part(weights, "attention")
     return {
-        "attention": [loops.first_layer(own, one, other) for names in users for one in names for other in candidates],
+        "attention": [
+            loops.first_layer(own, click, candidate) for names in users for click in names for candidate in candidates
+        ],
         "prediction": [loops.prediction_layer(weights, names, other) for names in users for other in candidates],
     }
 
 
-def test_in_training_pairs_are_normalised_by_what_is_there() -> None:
+def test_batch_normalisation_in_training_leaves_out_padding() -> None:
     model, weights = case(seed=2)
     before = {name: value.clone() for name, value in model.named_buffers()}
-    found = scores(model.train(), batch_of(list(CLICKED.values())))
-    for name in ("attention", "prediction"):  # the weights of clicks, and with them the users, follow the first
+    actual = scores(model.train(), batch_of(list(CLICKED.values())))
+    for name in ("attention", "prediction"):  # the users depend on the statistics of the attention
         pairs = torch.tensor(real_pairs(weights)[name], dtype=torch.float64)
         weights[f"{name}.mean"] = pairs.mean(0).tolist()
         weights[f"{name}.variance"] = pairs.var(0, correction=0).tolist()
-    close(found, expected_scores(weights, entities=False))
-    for name, value in model.named_buffers():  # a twentieth of the way
+    close(actual, expected_scores(weights, entities=False))
+    for name, value in model.named_buffers():  # momentum 0.05
         close(value, 0.95 * before[name] + 0.05 * torch.tensor(weights[name], dtype=torch.float64))
 
 
-def test_padding_changes_no_score_in_training_either() -> None:
+def test_padding_does_not_change_scores_in_training() -> None:
     batch = batch_of(list(CLICKED.values()))
-    longer = replace(
+    longer = with_parts(
         batch,
-        clicked=torch.cat([batch.clicked, torch.zeros(len(batch), 3, dtype=torch.long)], dim=1),
+        clicked=torch.cat([batch.profiles.clicked, torch.zeros(len(batch), 3, dtype=torch.long)], dim=1),
         candidates=torch.cat([batch.candidates, torch.zeros(len(batch), 2, dtype=torch.long)], dim=1),
     )
     first, second = case().model.train(), case().model.train()
@@ -187,7 +189,7 @@ def test_padding_changes_no_score_in_training_either() -> None:
         close(one, other)
 
 
-def test_a_batch_without_clicks_is_nothing_to_remember() -> None:
+def test_a_batch_without_clicks_does_not_change_the_attention_statistics() -> None:
     model = case().model.train()
     before = {name: value.clone() for name, value in model.named_buffers()}
     assert scores(model, batch_of([[], []])).isfinite().all()
@@ -203,7 +205,7 @@ def test_entities_change_the_scores() -> None:
     assert (scores(model, batch, news) - before).abs().min() > 1e-6
 
 
-def test_entities_stand_in_no_order() -> None:
+def test_the_order_of_entities_does_not_matter() -> None:
     model, _ = case(entities=True)
     batch, news = batch_of(list(CLICKED.values())), news_rows()
     before = scores(model, batch, news)
@@ -211,50 +213,50 @@ def test_entities_stand_in_no_order() -> None:
     close(scores(model, batch, news), before)
 
 
-def test_words_stand_in_an_order() -> None:
+def test_the_order_of_words_matters() -> None:
     model, _ = case()
     news = news_rows()
     before = model.title(model.words(news.words), news.words != 0)[1]
     news.words[1, :4] = news.words[1, :4].flip(0)
     after = model.title(model.words(news.words), news.words != 0)[1]
-    close(after[:FILTERS], before[:FILTERS])  # filters of one word do not see it, those of more do
+    close(after[:FILTERS], before[:FILTERS])  # filters of one word do not depend on the order
     assert (after[FILTERS:] - before[FILTERS:]).abs().max() > 1e-3
 
 
-def test_without_their_setting_entities_are_not_read_and_not_needed() -> None:
+def test_entities_are_optional() -> None:
     without, with_them = case().model, case(entities=True).model
     assert without.entities is None
     assert without.needs == ()
     assert with_them.needs == ("entities",)
 
 
-def test_padding_of_titles_changes_no_score() -> None:
+def test_padding_of_titles_does_not_change_scores() -> None:
     model, _ = case(entities=True)
     batch = batch_of(list(CLICKED.values()))
     close(scores(model, batch, news_rows(more=5)), scores(model, batch, news_rows(more=0)))
 
 
-def test_what_was_skipped_is_not_read() -> None:
+def test_skipped_stories_are_not_read() -> None:
     model, _ = case()
     users = list(CLICKED.values())
     assert model.reads == ("clicked",)
     close(scores(model, batch_of(users, skipped=["bonds", "vote", "derby"])), scores(model, batch_of(users)))
 
 
-def test_a_user_who_clicked_nothing_learns_one_vector_with_all_others_who_did_not() -> None:
+def test_users_who_clicked_nothing_share_a_learned_vector() -> None:
     model, _ = case()
-    found = scores(model, batch_of([[], []], skipped=["storm"]))
-    only_nothing_learns(found, model.nothing, model.attention.out.weight)
+    actual = scores(model, batch_of([[], []], skipped=["storm"]))
+    check_only_nothing_learns(actual, model.nothing, model.attention.out.weight)
 
 
-def test_every_weight_of_entities_learns() -> None:
+def test_every_weight_of_entities_gets_a_gradient() -> None:
     model, _ = case(entities=True)
-    every_weight_learns(scores(model, batch_of(list(CLICKED.values()))), model.entities)
+    check_every_weight_learns(scores(model, batch_of(list(CLICKED.values()))), model.entities)
     assert not model.entities.vectors.table.weight.grad[0].any()
 
 
 @with_and_without_entities
-def test_dropout_is_drawn_in_training(entities: bool) -> None:
+def test_dropout_is_random_in_training(entities: bool) -> None:
     settings = DknSettings(size=SIZE, filters=FILTERS, dropout=0.5, entities=entities)
     model = Dkn(settings, DataShape(len(NEWS) + 1, WORDS, 3, 2, 2, entities=ENTITIES))
     batch = batch_of(list(CLICKED.values()))
@@ -263,7 +265,7 @@ def test_dropout_is_drawn_in_training(entities: bool) -> None:
     assert torch.equal(scores(model, batch), scores(model, batch))
 
 
-def test_the_defaults_are_those_of_the_code_that_drpn_is_compared_with() -> None:
+def test_the_defaults_are_those_of_microsoft_recommenders() -> None:
     shape = DataShape(news=3, words=9, users=3, categories=4, subcategories=5, entities=7)
     model = Dkn(DknSettings(), shape)
     shapes = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
@@ -295,6 +297,6 @@ def test_the_defaults_are_those_of_the_code_that_drpn_is_compared_with() -> None
         ({"dropout": 1.0}, "^dropout is 1.0; it takes a share from 0 to below 1$"),
     ],
 )
-def test_settings_that_make_no_network(setting: dict[str, float], message: str) -> None:
+def test_invalid_settings_are_refused(setting: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         DknSettings(**setting)

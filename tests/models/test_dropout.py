@@ -1,4 +1,4 @@
-"""Dropout by random bytes: the share, the scale, and when torch draws."""
+"""Dropout by random bytes: the share, the scale, and when it is left to torch."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from drpn.layers.news import Dropout
 
 
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.9])
-def test_a_share_is_dropped_and_the_mean_stays(share: float) -> None:
+def test_dropout_keeps_the_mean(share: float) -> None:
     torch.manual_seed(0)
     values = Dropout(share)(torch.ones(1_000, 1_001))  # not a multiple of eight
     rounded = round(share * 256) / 256
@@ -18,15 +18,15 @@ def test_a_share_is_dropped_and_the_mean_stays(share: float) -> None:
 
 
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.999])
-def test_shares_beyond_what_bytes_can_tell_are_torchs(share: float) -> None:
+def test_shares_too_small_or_large_for_bytes_are_left_to_torch(share: float) -> None:
     values = torch.ones(200, 300)
     torch.manual_seed(1)
-    found = Dropout(share)(values)
+    actual = Dropout(share)(values)
     torch.manual_seed(1)
-    assert torch.equal(found, nn.Dropout(share)(values))
+    assert torch.equal(actual, nn.Dropout(share)(values))
 
 
-def test_nothing_is_dropped_outside_of_training() -> None:
+def test_nothing_is_dropped_in_evaluation() -> None:
     values = torch.rand(7, 9)
     assert torch.equal(Dropout(0.5).eval()(values), values)
 
@@ -34,6 +34,6 @@ def test_nothing_is_dropped_outside_of_training() -> None:
 def test_the_same_seed_drops_the_same() -> None:
     values = torch.rand(7, 9)
     torch.manual_seed(5)
-    one = Dropout(0.5)(values)
+    first = Dropout(0.5)(values)
     torch.manual_seed(5)
-    assert torch.equal(one, Dropout(0.5)(values))
+    assert torch.equal(first, Dropout(0.5)(values))

@@ -1,4 +1,4 @@
-"""GERL computes what loops over its paper's equations compute, and reads both hops and nothing else."""
+"""GERL against loops over its paper's equations; it reads both hops and nothing else."""
 
 from dataclasses import replace
 from functools import partial
@@ -6,14 +6,16 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from drpn.models.encoded import encode_all
 from torch import Tensor
 
 import baseline_cases
 from baseline_cases import WORDS, Case, padded, random_case, rows_of
-from drpn.batches.batch import Batch, NewsRows, distinct
+from batch_cases import as_rows, make_batch, with_parts
+from batch_cases import rows_of as impressions_of
+from drpn.batches.batch import Batch, NewsRows, distinct_stories
 from drpn.models.base import DataShape
 from drpn.models.baselines.gerl import Gerl, GerlSettings
+from drpn.models.encode import encode_all
 from reference import gerl_loops as loops
 from reference.gerl_loops import Reader, Story
 
@@ -31,7 +33,7 @@ STORIES = {
 }
 POSITION = {name: position for position, name in enumerate(STORIES, start=1)}
 ROW = {name: ROWS - position for name, position in POSITION.items()}
-"""Rows of the dataset are other numbers than positions; row 9 is of a news that is not among these."""
+"""Rows of the dataset differ from positions; row 9 is a story that is not encoded."""
 AT_ROW = {row: name for name, row in ROW.items()}
 CANDIDATES = list(STORIES)
 
@@ -48,13 +50,13 @@ close = partial(baseline_cases.close, atol=1e-9)
 
 
 def case(seed: int = 1, *, word_size: int = SETTINGS.size) -> Case[Gerl]:
-    """All weights are random, those of padding and those that start at zero too."""
+    """All weights are random, including those of padding and those that start at zero."""
     vectors = np.ones((WORDS, word_size), dtype=np.float32)
     return random_case(Gerl(SETTINGS, DataShape(ROWS, WORDS, USERS, TOPICS, 2, vectors)), seed)
 
 
 def news_rows() -> NewsRows:
-    """All news after the padding, which is given what nobody may read."""
+    """The padding row, with features that must not be read, and all stories."""
     stories = [Story([1, 2], 1, [18]), *STORIES.values()]
     places = [[POSITION[AT_ROW[row]] if row in AT_ROW else 0 for row in story.neighbours] for story in stories]
     return rows_of(
@@ -62,14 +64,14 @@ def news_rows() -> NewsRows:
         rows=torch.tensor([0, *ROW.values()]),
         neighbours=padded([story.neighbours for story in stories]),
         category=torch.tensor([story.topic for story in stories]),
-        places=padded(places),
+        neighbour_positions=padded(places),
     )
 
 
 def batch_of(readers: list[Reader], skipped: list[str] | None = None) -> Batch:
     """The users, each with all candidates."""
     stories = [None, *STORIES.values()]
-    return Batch(
+    return make_batch(
         users=torch.tensor([reader.row for reader in readers]),
         clicked=padded([[stories.index(story) for story in reader.clicked] for reader in readers], at_the_end=False),
         skipped=padded([[POSITION[name] for name in skipped or []]] * len(readers)),
@@ -86,16 +88,16 @@ def scores(model: Gerl, batch: Batch, news: NewsRows | None = None) -> Tensor:
     return model.score(model.encode_news(news or news_rows()), batch)
 
 
-def changed(found: Tensor, expected: Tensor) -> list[list[bool]]:
-    return ((found - expected).abs() > 1e-6).tolist()
+def changed(actual: Tensor, expected: Tensor) -> list[list[bool]]:
+    return ((actual - expected).abs() > 1e-6).tolist()
 
 
 @pytest.mark.parametrize(
     "word_size", [SETTINGS.size, 3], ids=["word vectors of the model's size", "word vectors of another size"]
 )
-def test_news(word_size: int) -> None:
+def test_story_vectors(word_size: int) -> None:
     model, weights = case(word_size=word_size)
-    expected = [loops.news(weights, story, SETTINGS.heads) for story in STORIES.values()]
+    expected = [loops.encode_story(weights, story, SETTINGS.heads) for story in STORIES.values()]
     close(model.encode_news(news_rows()).vector[1:], expected)
 
 
@@ -107,7 +109,7 @@ def test_scores(seed: int) -> None:
     }
     batch, expected = everybody(), []
     for user, reader in enumerate(READERS.values()):
-        batch.candidates[user] = batch.candidates[user].roll(user)  # each has them in another order
+        batch.candidates[user] = batch.candidates[user].roll(user)  # another order for each user
         names = [CANDIDATES[position - 1] for position in batch.candidates[user].tolist()]
         expected.append(
             [loops.score(weights, reader, STORIES[name], neighbours[name], SETTINGS.heads) for name in names]
@@ -115,40 +117,40 @@ def test_scores(seed: int) -> None:
     close(scores(model, batch), expected)
 
 
-def test_a_neighbour_user_s_vector_counts_for_their_neighbours() -> None:
-    """User 2 is a neighbour of the first and the third, and the second themselves."""
+def test_the_vector_of_a_user_changes_the_scores_of_their_neighbours() -> None:
+    """User 2 is the second user, and a neighbour of the first and the third."""
     model, _ = case()
     before = scores(model, everybody())
     with torch.no_grad():
         model.users.ids.table.weight[2] += 1
-    found = changed(scores(model, everybody()), before)
-    assert found == [[2 in (reader.row, *reader.neighbours)] * len(CANDIDATES) for reader in READERS.values()]
+    actual = changed(scores(model, everybody()), before)
+    assert actual == [[2 in (reader.row, *reader.neighbours)] * len(CANDIDATES) for reader in READERS.values()]
 
 
-def test_a_neighbour_news_s_id_counts_for_its_neighbours() -> None:
+def test_the_id_of_a_story_changes_the_scores_of_its_neighbours() -> None:
     model, _ = case()
     before = scores(model, everybody())
     with torch.no_grad():
         model.news_ids.weight[ROW["derby"]] += 1
-    found = changed(scores(model, everybody()), before)
-    assert found == [[ROW["derby"] in STORIES[name].neighbours for name in CANDIDATES]] * len(READERS)
-    assert found[0] == [False, True, True, False, False, True, False]
+    actual = changed(scores(model, everybody()), before)
+    assert actual == [[ROW["derby"] in STORIES[name].neighbours for name in CANDIDATES]] * len(READERS)
+    assert actual[0] == [False, True, True, False, False, True, False]
 
 
-def test_a_neighbour_news_s_title_counts_for_its_neighbours() -> None:
-    """For a user who clicked it, it counts for every candidate; for the others where it is a neighbour, or itself."""
+def test_the_title_of_a_story_changes_the_scores_of_its_neighbours() -> None:
+    """All scores change for users who clicked the story; for others those of the story and its neighbours."""
     model, _ = case()
     news = news_rows()
     words = news.words.clone()
     words[POSITION["derby"], 0] = 8
-    found = changed(scores(model, everybody(), replace(news, words=words)), scores(model, everybody()))
+    actual = changed(scores(model, everybody(), replace(news, words=words)), scores(model, everybody()))
     near = [name == "derby" or ROW["derby"] in STORIES[name].neighbours for name in CANDIDATES]
-    assert found == [
+    assert actual == [
         [True] * len(CANDIDATES) if STORIES["derby"] in reader.clicked else near for reader in READERS.values()
     ]
 
 
-def test_without_neighbours_a_learned_vector_stands() -> None:
+def test_without_neighbours_learned_vectors_are_used() -> None:
     model, _ = case()
     names = list(READERS)
     scores(model, everybody())[names.index("nothing at all"), CANDIDATES.index("bonds")].backward()
@@ -159,24 +161,24 @@ def test_without_neighbours_a_learned_vector_stands() -> None:
         assert gradient is None or not gradient.any()
 
 
-def test_columns_that_are_not_there_are_neighbours_that_are_not_there() -> None:
+def test_missing_neighbour_columns_are_like_no_neighbours() -> None:
     model, _ = case()
     news, batch = news_rows(), everybody()
-    none = replace(news, places=news.places * 0, neighbours=news.neighbours * 0)
-    without = replace(news, places=news.places[:, :0], neighbours=news.neighbours[:, :0])
-    found = scores(model, replace(batch, neighbours=batch.neighbours[:, :0]), without)
-    close(found, scores(model, replace(batch, neighbours=batch.neighbours * 0), none))
+    none = replace(news, neighbour_positions=news.neighbour_positions * 0, neighbours=news.neighbours * 0)
+    without = replace(news, neighbour_positions=news.neighbour_positions[:, :0], neighbours=news.neighbours[:, :0])
+    actual = scores(model, with_parts(batch, neighbours=batch.profiles.neighbours[:, :0]), without)
+    close(actual, scores(model, with_parts(batch, neighbours=batch.profiles.neighbours * 0), none))
 
 
-def test_users_whom_training_does_not_know_share_a_learned_vector() -> None:
+def test_unknown_users_share_a_learned_vector() -> None:
     model, _ = case()
     known = READERS["ordinary"]
-    found = scores(model, batch_of([known._replace(row=0), known._replace(row=0), known]))
-    assert torch.equal(found[0], found[1])
-    assert (found[0] - found[2]).abs().min() > 1e-6
+    actual = scores(model, batch_of([known._replace(row=0), known._replace(row=0), known]))
+    assert torch.equal(actual[0], actual[1])
+    assert (actual[0] - actual[2]).abs().min() > 1e-6
 
 
-def test_in_training_a_share_of_users_is_given_that_vector() -> None:
+def test_in_training_a_share_of_users_gets_the_unknown_vector() -> None:
     model, _ = case()
     model.train()
     model.users.ids.dropped = 0.5
@@ -186,29 +188,29 @@ def test_in_training_a_share_of_users_is_given_that_vector() -> None:
     assert torch.equal(drawn[~unknown], model.users.ids.table.weight[[1] * int((~unknown).sum())])
 
 
-def test_what_was_skipped_is_not_read_nor_the_order_of_clicks_and_neighbours() -> None:
+def test_neither_skips_nor_the_order_of_clicks_and_neighbours_are_read() -> None:
     model, _ = case()
     batch, news = everybody(), news_rows()
     close(scores(model, batch_of(list(READERS.values()), ["bonds", "vote"])), scores(model, batch))
-    turned = replace(batch, clicked=batch.clicked.flip(1), neighbours=batch.neighbours.flip(1))
-    other = replace(news, neighbours=news.neighbours.flip(1), places=news.places.flip(1))
+    turned = with_parts(batch, clicked=batch.profiles.clicked.flip(1), neighbours=batch.profiles.neighbours.flip(1))
+    other = replace(news, neighbours=news.neighbours.flip(1), neighbour_positions=news.neighbour_positions.flip(1))
     close(scores(model, turned, other), scores(model, batch, news))
 
 
-def test_in_a_batch_the_neighbours_of_candidates_come_along() -> None:
-    """Encoded with the batch alone, or with all news a few at a time: the same scores."""
+def test_a_batch_includes_the_neighbours_of_its_candidates() -> None:
+    """Encoding the stories of the batch, or all stories in steps, gives the same scores."""
     model, _ = case()
     batch, news = everybody(), news_rows()
-    few = replace(batch, clicked=batch.clicked[3:5], candidates=batch.candidates[3:5, 1:2], skipped=batch.skipped[3:5])
-    few = replace(few, users=few.users[3:5], neighbours=few.neighbours[3:5])
+    few = impressions_of(batch, slice(3, 5))
+    few = with_parts(few, candidates=few.candidates[:, 1:2])
     expected = scores(model, few)
-    rows, local = distinct(few, news=len(news), reach=news.places)
+    rows, local = distinct_stories(as_rows(few), news=len(news), reach=news.neighbour_positions)
     assert len(rows) == 5  # padding, the two clicked, the cup and the derby
-    close(scores(model, local, news[rows]), expected)
+    close(scores(model, local, news.select(rows)), expected)
     close(model.score(encode_all(model, news, step=3), few), expected)
 
 
-def test_the_defaults_are_the_paper_s() -> None:
+def test_the_defaults_are_those_of_the_paper() -> None:
     settings = GerlSettings()
     model = Gerl(settings, DataShape(news=3, words=9, users=4, categories=2, subcategories=2))
     shapes = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
@@ -246,6 +248,6 @@ def test_the_defaults_are_the_paper_s() -> None:
         ({"id_dropout": -0.1}, r"^id_dropout is -0\.1; it takes a share from 0 to below 1$"),
     ],
 )
-def test_settings_that_make_no_network(setting: dict[str, float], message: str) -> None:
+def test_invalid_settings_are_refused(setting: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         GerlSettings(**setting)

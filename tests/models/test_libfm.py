@@ -1,11 +1,12 @@
-"""LibFM is the double sum over pairs of features, but for what is the same for all candidates of a user."""
+"""LibFM against the double sum over pairs of features, without terms that are equal for all candidates."""
 
 from dataclasses import replace
 
 import pytest
 import torch
 
-from baseline_cases import only_which_clicks_matters
+from baseline_cases import check_order_of_clicks_does_not_matter
+from batch_cases import with_parts
 from drpn.models.baselines.libfm import LibFm, LibFmSettings
 from reference import fm_loops as loops
 from reference.drpn_loops import Weights
@@ -38,34 +39,34 @@ def test_scores(seed: int) -> None:
     close(scores(model), expected)
 
 
-def test_what_a_news_comes_to_is_a_sum_over_pairs_of_its_features() -> None:
+def test_the_own_score_of_a_story_is_a_sum_over_pairs_of_its_features() -> None:
     model, weights = case()
-    expected = [loops.own_part(weights, news) for news in NEWS.values()]
-    close(model.encode_news(news_rows()).factors.own[1:], expected)
+    expected = [loops.own_part(weights, story) for story in NEWS.values()]
+    close(model.encode_news(news_rows()).factors.own_score[1:], expected)
 
 
-def test_what_is_left_out_changes_neither_differences_nor_the_loss() -> None:
+def test_terms_left_out_change_neither_differences_nor_the_loss() -> None:
     model, weights = case()
     whole = torch.tensor(
         [[loops.whole_machine(weights, user, NEWS[name]) for name in CANDIDATES] for user in READERS],
         dtype=torch.float64,
     )
-    found = scores(model)
-    assert (found - whole).abs().min() > 1e-3
-    close(found - found[:, :1], whole - whole[:, :1])
-    close(found.log_softmax(1), whole.log_softmax(1))
+    actual = scores(model)
+    assert (actual - whole).abs().min() > 1e-3
+    close(actual - actual[:, :1], whole - whole[:, :1])
+    close(actual.log_softmax(1), whole.log_softmax(1))
 
 
-def test_a_word_that_stands_twice_is_one_feature() -> None:
-    """Of 'storm' every word, and with it the title, is as often again: shares are the same, and so is the score."""
+def test_a_repeated_word_is_one_feature() -> None:
+    """Repeating the whole title leaves the share of each word, and the score, unchanged."""
     model, _ = case()
     news = news_rows()
     twice = replace(news, words=news.words.repeat(1, 2))
-    close(model.encode_news(twice).factors.own, model.encode_news(news).factors.own)
+    close(model.encode_news(twice).factors.own_score, model.encode_news(news).factors.own_score)
 
 
-def test_a_word_of_the_candidate_and_one_of_what_was_clicked_are_two_features() -> None:
-    """'bonds' has a word of its own; user 'unknown' clicked it, the first did not."""
+def test_a_word_of_the_candidate_and_of_a_clicked_story_are_two_features() -> None:
+    """Only 'bonds' has its word; user 'unknown' clicked it, the first user did not."""
     model, _ = case()
     before = scores(model)
     (word,) = NEWS["bonds"].words
@@ -84,17 +85,17 @@ def test_a_word_of_the_candidate_and_one_of_what_was_clicked_are_two_features() 
     assert not moved[:, ~candidates].any()
 
 
-def test_what_was_skipped_is_not_read() -> None:
+def test_skipped_stories_are_not_read() -> None:
     model, _ = case()
     close(scores(model, batch_of_all(["bonds", "vote", "derby"])), scores(model))
 
 
-def test_the_order_of_clicks_does_not_matter_but_which_they_are_does() -> None:
+def test_clicks_matter_but_not_their_order() -> None:
     model, _ = case()
-    only_which_clicks_matters(lambda batch: scores(model, batch), batch_of_all())
+    check_order_of_clicks_does_not_matter(lambda batch: scores(model, batch), batch_of_all())
 
 
-def test_news_and_users_that_training_never_saw_share_a_vector() -> None:
+def test_unseen_stories_share_a_vector() -> None:
     model, _ = case()
     news, batch = news_rows(), batch_of_all()
     places = torch.tensor([POSITION["vote"], POSITION["bare"]])
@@ -106,16 +107,16 @@ def test_news_and_users_that_training_never_saw_share_a_vector() -> None:
     assert not model.features.ids.table.weight.grad[places].any()
 
 
-def test_a_user_who_clicked_nothing_has_features_of_their_own_to_learn() -> None:
+def test_users_who_clicked_nothing_have_learned_features() -> None:
     model, _ = case()
-    batch = replace(batch_of_all(), clicked=torch.zeros(len(CLICKED), 2, dtype=torch.long))
+    batch = with_parts(batch_of_all(), clicked=torch.zeros(len(CLICKED), 2, dtype=torch.long))
     scores(model, batch).sum().backward()
     assert model.features.nothing.grad is not None
     assert model.features.nothing.grad.abs().min() > 0
     assert not model.features.words.weight.grad[:, 1 + SIZE :].any()
 
 
-def test_weights_begin_at_zero_and_vectors_do_not() -> None:
+def test_weights_start_at_zero_and_vectors_do_not() -> None:
     torch.manual_seed(1)
     features = LibFm(LibFmSettings(), SHAPE).features
     for table in (features.ids.table, features.category, features.subcategory, features.words):
@@ -124,9 +125,9 @@ def test_weights_begin_at_zero_and_vectors_do_not() -> None:
         assert table.weight[1:, 1:].abs().min() > 0
 
 
-def test_the_default_is_that_of_the_program() -> None:
+def test_the_defaults_are_those_of_libfm() -> None:
     model = LibFm(LibFmSettings(), SHAPE)
-    shapes = {name.removeprefix("features."): tuple(one.shape) for name, one in model.named_parameters()}
+    shapes = {name.removeprefix("features."): tuple(parameter.shape) for name, parameter in model.named_parameters()}
     assert shapes == {
         "nothing": (24,),
         "users.ids.table.weight": (4, 8),
@@ -147,6 +148,6 @@ def test_the_default_is_that_of_the_program() -> None:
         ({"id_dropout": -0.1}, "^id_dropout is -0.1; it takes a share from 0 to below 1$"),
     ],
 )
-def test_settings_that_make_no_machine(setting: dict[str, float], message: str) -> None:
+def test_invalid_settings_are_refused(setting: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         LibFmSettings(**setting)

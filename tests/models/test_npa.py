@@ -1,4 +1,4 @@
-"""NPA computes what loops over its paper's equations compute, and reads nothing else than its paper does."""
+"""NPA against loops over its paper's equations; it reads what the paper says and nothing else."""
 
 from dataclasses import replace
 from functools import partial
@@ -20,9 +20,10 @@ from baseline_cases import (
     close,
     known_and_unknown,
     random_case,
-    share_not_known,
+    share_of_unknown_users,
     titles,
 )
+from batch_cases import with_parts
 from drpn.batches.batch import Batch
 from drpn.models.base import DataShape
 from drpn.models.baselines.npa import Npa, NpaSettings
@@ -36,7 +37,7 @@ everybody = partial(known_and_unknown, at_the_end=False)
 
 
 def case(seed: int = 1, *, word_size: int = SETTINGS.size, **settings: Any) -> Case[Npa]:
-    """All weights are random, those of padding and those that start at zero too."""
+    """All weights are random, including those of padding and those that start at zero."""
     vectors = np.ones((WORDS, word_size), dtype=np.float32)
     shape = DataShape(len(TITLES) + 1, WORDS, USERS, 2, 2, vectors)
     return random_case(Npa(replace(SETTINGS, **settings), shape), seed)
@@ -47,18 +48,18 @@ def scores(model: Npa, batch: Batch) -> Tensor:
 
 
 @pytest.mark.parametrize(("window", "word_size"), [(3, SETTINGS.size), (5, SETTINGS.size), (1, 3)])
-def test_news_as_each_user_reads_them(window: int, word_size: int) -> None:
+def test_story_vectors_of_each_user(window: int, word_size: int) -> None:
     model, weights = case(window=window, word_size=word_size)
     users = range(USERS)
     everything = torch.tensor([list(POSITION.values())] * USERS)
-    query = model.title.ask(model.users(torch.tensor(users)))
-    found = model.news_of(model.encode_news(titles()), query, everything)
+    query = model.title.queries(model.users(torch.tensor(users)))
+    actual = model.read_titles(model.encode_news(titles()), query, everything)
     for user in users:
         for place, words in enumerate(TITLES.values()):
-            expected = loops.news(weights, user, words)
-            close(found.vector[user, place], expected.vector)
-            close(found.weight[user, place, : len(words)], expected.weights)
-            assert not found.weight[user, place, len(words) :].any()
+            expected = loops.encode_story(weights, user, words)
+            close(actual.vector[user, place], expected.vector)
+            close(actual.weight[user, place, : len(words)], expected.weights)
+            assert not actual.weight[user, place, len(words) :].any()
 
 
 @pytest.mark.parametrize("seed", [2, 3])
@@ -66,41 +67,41 @@ def test_scores(seed: int) -> None:
     model, weights = case(seed)
     batch = everybody()
     expected = [
-        [loops.score(weights, user, [TITLES[name] for name in names], TITLES[one]) for one in CANDIDATES]
-        for user, names in zip(batch.users.tolist(), [*CLICKED.values()] * 2, strict=True)
+        [loops.score(weights, user, [TITLES[name] for name in names], TITLES[candidate]) for candidate in CANDIDATES]
+        for user, names in zip(batch.profiles.users.tolist(), [*CLICKED.values()] * 2, strict=True)
     ]
     close(scores(model, batch), expected)
 
 
-def test_two_users_read_the_same_title_with_an_eye_for_different_words() -> None:
+def test_two_users_weigh_the_words_of_a_title_differently() -> None:
     model, _ = case()
-    query = model.title.ask(model.users(torch.tensor([1, 2])))
+    query = model.title.queries(model.users(torch.tensor([1, 2])))
     title = torch.tensor([[POSITION["derby"]]] * 2)
-    found = model.news_of(model.encode_news(titles()), query, title)
-    weight = found.weight[:, 0, : len(TITLES["derby"])]
+    actual = model.read_titles(model.encode_news(titles()), query, title)
+    weight = actual.weight[:, 0, : len(TITLES["derby"])]
     close(weight.sum(1), [1.0, 1.0])
     assert (weight[0] - weight[1]).abs().max() > 0.05
-    assert (found.vector[0] - found.vector[1]).abs().max() > 0.01
+    assert (actual.vector[0] - actual.vector[1]).abs().max() > 0.01
 
 
 @pytest.mark.parametrize("level", ["title", "clicks"])
 def test_two_users_with_the_same_clicks_differ_at_either_level(level: str) -> None:
-    """Where the queries of one level are the same for all users, those of the other still tell them apart."""
+    """If the queries of one level are the same for all users, those of the other level still distinguish them."""
     model, _ = case(4)
     other = {"title": model.clicks, "clicks": model.title}[level]
     with torch.no_grad():
         other.query.weight.zero_()
     names = [["derby", "cup", "storm"]] * 2
-    found = scores(model, batch_of(names, [1, 2]))
-    assert (found[0] - found[1]).abs().min() > 1e-6
+    actual = scores(model, batch_of(names, [1, 2]))
+    assert (actual[0] - actual[1]).abs().min() > 1e-6
     with torch.no_grad():
         model.title.query.weight.zero_()
         model.clicks.query.weight.zero_()
-    found = scores(model, batch_of(names, [1, 2]))
-    close(found[0], found[1])
+    actual = scores(model, batch_of(names, [1, 2]))
+    close(actual[0], actual[1])
 
 
-def test_what_was_skipped_is_not_read() -> None:
+def test_skipped_stories_are_not_read() -> None:
     model, _ = case()
     assert model.reads == ("clicked",)
     close(scores(model, everybody(["bonds", "vote", "derby"])), scores(model, everybody()))
@@ -109,28 +110,28 @@ def test_what_was_skipped_is_not_read() -> None:
 def test_the_order_of_clicks_does_not_matter() -> None:
     model, _ = case()
     batch = everybody()
-    close(scores(model, replace(batch, clicked=batch.clicked.flip(1))), scores(model, batch))
+    close(scores(model, with_parts(batch, clicked=batch.profiles.clicked.flip(1))), scores(model, batch))
 
 
-def test_a_share_of_users_is_not_known_in_training() -> None:
-    """Such a user is read as one whom training does not know, at both levels; the others are themselves."""
+def test_a_share_of_users_is_unknown_in_training() -> None:
+    """Such a user has the scores of an unknown user; the others keep theirs."""
     model, _ = case(id_dropout=0.25, dropout=0.0)
-    share = share_not_known(model, lambda clicked, users: scores(model, batch_of(clicked, users)))
+    share = share_of_unknown_users(model, lambda clicked, users: scores(model, batch_of(clicked, users)))
     assert share == pytest.approx(0.25, abs=0.03)
 
 
-def test_a_user_who_clicked_nothing_likes_what_all_others_like_who_did_not_but_reads_it_in_their_own_way() -> None:
+def test_users_who_clicked_nothing_share_a_user_vector_but_weigh_words_differently() -> None:
     model, weights = case()
     encoded = model.encode_news(titles())
     batch = batch_of([[], []], [1, 2])
-    readers = model.read(encoded, batch)
+    readers = model.read(encoded, batch.profiles)
     close(readers.vector, [weights["clicks.nothing"]] * 2)
-    found = model.match(encoded, readers, batch.candidates)
+    actual = model.match(encoded, readers, batch.candidates, batch.context)
     title = CANDIDATES.index("derby")
-    assert (found[0, title] - found[1, title]).abs() > 1e-6
+    assert (actual[0, title] - actual[1, title]).abs() > 1e-6
 
 
-def test_the_defaults_are_the_paper_s() -> None:
+def test_the_defaults_are_those_of_the_paper() -> None:
     model = Npa(NpaSettings(), DataShape(news=3, words=9, users=5, categories=2, subcategories=3))
     assert {name: tuple(parameter.shape) for name, parameter in model.named_parameters()} == {
         "words.table.weight": (9, 300),
@@ -159,6 +160,6 @@ def test_the_defaults_are_the_paper_s() -> None:
         ({"id_dropout": -0.5}, "^id_dropout is -0.5; it takes a share from 0 to below 1$"),
     ],
 )
-def test_settings_that_make_no_network(setting: dict[str, float], message: str) -> None:
+def test_invalid_settings_are_refused(setting: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         NpaSettings(**setting)

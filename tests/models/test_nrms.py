@@ -1,6 +1,5 @@
-"""NRMS computes what loops over its paper's equations compute, and reads nothing else than its paper does."""
+"""NRMS against loops over its paper's equations; it reads what the paper says and nothing else."""
 
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -8,7 +7,8 @@ import pytest
 from torch import Tensor
 
 import baseline_cases
-from baseline_cases import CANDIDATES, CLICKED, TITLES, WORDS, Case, only_nothing_learns, random_case, titles
+from baseline_cases import CANDIDATES, CLICKED, TITLES, WORDS, Case, check_only_nothing_learns, random_case, titles
+from batch_cases import with_parts
 from drpn.batches.batch import Batch
 from drpn.errors import ExplainError
 from drpn.explain.trace import require_drpn
@@ -24,7 +24,7 @@ close = partial(baseline_cases.close, rtol=0, atol=1e-9)
 
 
 def case(seed: int = 1, *, word_size: int = SIZE) -> Case[Nrms]:
-    """All weights are random, those of padding and those that start at zero too."""
+    """All weights are random, including those of padding and those that start at zero."""
     settings = NrmsSettings(size=SIZE, heads=HEADS, head_size=HEAD_SIZE, hidden=HIDDEN)
     vectors = np.ones((WORDS, word_size), dtype=np.float32)
     return random_case(Nrms(settings, DataShape(len(TITLES) + 1, WORDS, 3, 2, 2, vectors)), seed)
@@ -37,9 +37,9 @@ def scores(model: Nrms, batch: Batch) -> Tensor:
 @pytest.mark.parametrize(
     "word_size", [SIZE, 3], ids=["word vectors of the model's size", "word vectors of another size"]
 )
-def test_news(word_size: int) -> None:
+def test_story_vectors(word_size: int) -> None:
     model, weights = case(word_size=word_size)
-    expected = [loops.news(weights, words, HEADS) for words in TITLES.values()]
+    expected = [loops.encode_story(weights, words, HEADS) for words in TITLES.values()]
     close(model.encode_news(titles()).vector[1:], expected)
 
 
@@ -53,16 +53,16 @@ def test_scores(seed: int) -> None:
     close(scores(model, batch_of(list(CLICKED.values()))), expected)
 
 
-def test_how_much_each_click_counted_sums_to_1() -> None:
+def test_weights_of_clicks_sum_to_1() -> None:
     model, _ = case()
     batch = batch_of(list(CLICKED.values()))
-    clicked = model.user.project(model.encode_news(titles()).vector[batch.clicked])
-    weight = model.user(clicked, batch.clicked_mask).weight
-    assert not weight[~batch.clicked_mask].any()
-    close(weight.sum(1), batch.clicked_mask.any(1).double())
+    clicked = model.user.project(model.encode_news(titles()).vector[batch.profiles.clicked])
+    weight = model.user(clicked, batch.profiles.clicked_mask).weight
+    assert not weight[~batch.profiles.clicked_mask].any()
+    close(weight.sum(1), batch.profiles.clicked_mask.any(1).double())
 
 
-def test_what_was_skipped_is_not_read() -> None:
+def test_skipped_stories_are_not_read() -> None:
     model, _ = case()
     users = list(CLICKED.values())
     close(scores(model, batch_of(users, skipped=["bonds", "vote", "derby"])), scores(model, batch_of(users)))
@@ -71,26 +71,26 @@ def test_what_was_skipped_is_not_read() -> None:
 def test_the_order_of_clicks_does_not_matter() -> None:
     model, _ = case()
     batch = batch_of(list(CLICKED.values()))
-    turned = replace(batch, clicked=batch.clicked.flip(1))
+    turned = with_parts(batch, clicked=batch.profiles.clicked.flip(1))
     close(scores(model, turned), scores(model, batch))
-    other = replace(batch, clicked=batch.clicked.roll(1, dims=0))
-    assert (scores(model, other) - scores(model, batch)).abs().min() > 1e-6  # which news they are does
+    other = with_parts(batch, clicked=batch.profiles.clicked.roll(1, dims=0))
+    assert (scores(model, other) - scores(model, batch)).abs().min() > 1e-6  # other stories give other scores
 
 
-def test_a_user_who_clicked_nothing_learns_one_vector_with_all_others_who_did_not() -> None:
+def test_users_who_clicked_nothing_share_a_learned_vector() -> None:
     model, _ = case()
-    found = scores(model, batch_of([[], []], skipped=["storm"]))
-    only_nothing_learns(found, model.user.nothing, model.user.attention.query.weight)
+    actual = scores(model, batch_of([[], []], skipped=["storm"]))
+    check_only_nothing_learns(actual, model.user.nothing, model.user.attention.query.weight)
 
 
-def test_what_the_case_study_shows_is_not_in_it() -> None:
+def test_the_case_study_refuses_nrms() -> None:
     with pytest.raises(
         ExplainError, match=r"^Nrms has no weights to show; choose a run of drpn or of one of its variants$"
     ):
         require_drpn(case().model)
 
 
-def test_the_defaults_are_the_paper_s() -> None:
+def test_the_defaults_are_those_of_the_paper() -> None:
     settings = CATALOGUE["nrms"].settings
     assert settings == NrmsSettings()
     model = Nrms(settings, DataShape(news=3, words=9, users=3, categories=2, subcategories=2))
@@ -118,6 +118,6 @@ def test_the_defaults_are_the_paper_s() -> None:
         ({"dropout": 1.0}, "^dropout is 1.0; it takes a share from 0 to below 1$"),
     ],
 )
-def test_settings_that_make_no_network(setting: dict[str, float], message: str) -> None:
+def test_invalid_settings_are_refused(setting: dict[str, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         NrmsSettings(**setting)

@@ -1,4 +1,4 @@
-"""Faults planted in a copy of the package, to see that the tests against loops find each of them.
+"""Faults planted in a copy of the package, to check that the tests against loops catch each of them.
 
 python tests/mutations/faults.py        writes docs/mutations.md
 """
@@ -17,12 +17,13 @@ PACKAGE = ROOT / "src" / "drpn"
 TESTS = "tests/models/test_drpn_against_loops.py"
 PAGE = ROOT / "docs" / "mutations.md"
 
-AGGREGATORS, DRPN = "models/aggregators.py", "models/drpn.py"
-ATTENTION, NEWS = "layers/attention.py", "layers/news.py"
+DRPN = "models/drpn.py"
+ATTENTION, DENOISING, LINEAR = "layers/attention.py", "layers/denoising.py", "layers/linear.py"
+NEWS, TABLES = "layers/news.py", "layers/tables.py"
 
 
 class Fault(NamedTuple):
-    """A slip that somebody could make: one text of the source in place of another."""
+    """A plausible mistake: one text of the source replaced by another."""
 
     name: str
     file: str
@@ -33,97 +34,92 @@ class Fault(NamedTuple):
 FAULTS = [
     Fault(
         "a story counts more if it resembles the opposite sequence",
-        AGGREGATORS,
-        "trust - torch.relu(self.gamma)",
-        "trust + torch.relu(self.gamma)",
+        DRPN,
+        "similar - torch.relu(self.gamma)",
+        "similar + torch.relu(self.gamma)",
     ),
-    Fault("gamma without its ReLU", AGGREGATORS, "torch.relu(self.gamma)", "self.gamma"),
+    Fault("gamma without its ReLU", DRPN, "torch.relu(self.gamma)", "self.gamma"),
     Fault(
         "intra-attention reads padding",
-        AGGREGATORS,
-        "mask.unsqueeze(1) & ~torch.eye(",
-        "torch.ones_like(mask).unsqueeze(1) & ~torch.eye(",
+        DENOISING,
+        "mask.unsqueeze(1) & ~itself",
+        "torch.ones_like(mask).unsqueeze(1) & ~itself",
     ),
-    Fault(
-        "intra-attention reads the story itself",
-        AGGREGATORS,
-        "mask.unsqueeze(1) & ~torch.eye(mask.shape[1], dtype=torch.bool, device=mask.device)",
-        "mask.unsqueeze(1).expand(-1, mask.shape[1], -1)",
-    ),
+    Fault("intra-attention reads the story itself", DENOISING, "mask.unsqueeze(1) & ~itself", "mask.unsqueeze(1)"),
     Fault(
         "inter-attention reads padding",
-        AGGREGATORS,
-        "other_value, other_mask.unsqueeze(1))",
-        "other_value, torch.ones_like(other_mask).unsqueeze(1))",
+        DENOISING,
+        "other_value, other.mask.unsqueeze(1))",
+        "other_value, torch.ones_like(other.mask).unsqueeze(1))",
     ),
     Fault(
         "inter-attention with the parameters of the wrong sequence",
         DRPN,
-        "else other.denoise.weights_opposite()",
-        "else (self.denoise or other.denoise).weights_opposite()",
+        "else opposite.opposite_weights()",
+        "else (own or opposite).opposite_weights()",
     ),
     Fault(
         "both similarities from one head",
-        AGGREGATORS,
-        "self.contrary(own_contrary[0], opposite)",
-        "self.similar(own_contrary[0], opposite)",
+        DRPN,
+        "same, self.contrary.head(), opposite)",
+        "same, self.similar.head(), opposite)",
     ),
     Fault(
         "zeros for an empty opposite sequence",
-        AGGREGATORS,
-        "opposite = or_else(opposite, there, self.contrary.read(self.unopposed))",
-        "opposite = or_else(opposite, there, torch.zeros_like(self.unopposed))",
+        DRPN,
+        "instead=self.contrary.read(self.unopposed)",
+        "instead=torch.zeros_like(self.unopposed)",
     ),
     Fault(
         "zeros for the denoised interest of an empty sequence",
-        AGGREGATORS,
-        "or_else(weighted_sum(weight, news), mask.any(-1), self.nothing)",
-        "weighted_sum(weight, news)",
+        DRPN,
+        "where_present(weighted_sum(weight, stories), own.mask.any(-1), self.nothing)",
+        "weighted_sum(weight, stories)",
     ),
     Fault(
-        "self-attention over stories without the residual",
-        AGGREGATORS,
-        "self.norm(news + self.attention(qkv, mask))",
+        "self-attention of stories without the residual",
+        DRPN,
+        "self.norm(stories.gather() + self.attention(qkv, mask))",
         "self.norm(self.attention(qkv, mask))",
     ),
     Fault(
         "clicked and skipped swapped",
         DRPN,
-        "{name: getattr(batch, name) for name in self.reads}",
-        '{name: getattr(batch, {"clicked": "skipped", "skipped": "clicked"}[name]) for name in self.reads}',
+        "{name: getattr(profiles, name) for name in self.reads}",
+        '{name: getattr(profiles, {"clicked": "skipped", "skipped": "clicked"}[name]) for name in self.reads}',
     ),
     Fault(
-        "the fusion net weighs graph vectors in place of ids",
+        "the fusion net weighs graph vectors instead of ids",
         DRPN,
         "self.collaborative.project(graph, own)",
         "self.collaborative.project(graph, graph)",
     ),
     Fault(
-        "the candidate's graph vector in place of its id vector",
+        "the candidate's graph vector instead of its id vector",
         DRPN,
         "{view: (rows.plain, rows.candidate) for",
-        "{view: (rows.news, rows.candidate) for",
+        "{view: (rows.stories, rows.candidate) for",
     ),
     Fault(
         "the graph network without a scale",
-        AGGREGATORS,
+        DRPN,
         'torch.einsum("umd,ukmd->umk", query, key) / math.sqrt(query.shape[-1])',
         'torch.einsum("umd,ukmd->umk", query, key)',
     ),
     Fault(
         "the graph network reads padding",
-        AGGREGATORS,
+        DRPN,
         "masked_softmax(logits, mask.unsqueeze(1))",
         "masked_softmax(logits, torch.ones_like(mask).unsqueeze(1))",
     ),
     Fault(
         "gate and content of the graph network swapped",
-        AGGREGATORS,
+        DRPN,
         "torch.sigmoid(gate) * torch.tanh(content)",
         "torch.sigmoid(content) * torch.tanh(gate)",
     ),
     Fault(
-        "softmax over padding too",
+        "softmax over padding",
         ATTENTION,
         "torch.softmax(logits.masked_fill(~mask, torch.finfo(logits.dtype).min), dim=-1)",
         "torch.softmax(logits, dim=-1)",
@@ -135,44 +131,44 @@ FAULTS = [
         "query @ key.transpose(-1, -2)",
     ),
     Fault(
-        "the projections of a side in another order",
-        DRPN,
-        "[*self.content.weights(), *own, *opposite]",
-        "[*self.content.weights(), *opposite, *own]",
+        "the projections of a sequence in another order",
+        TABLES,
+        "for group in groups.values() for weight in group",
+        "for group in reversed(groups.values()) for weight in group",
     ),
     Fault(
         "a bias left out of the joined projections",
-        ATTENTION,
-        "if one.bias is None else one.bias",
-        "if True else one.bias",
+        LINEAR,
+        "if weight.bias is None else weight.bias for weight",
+        "if True else weight.bias for weight",
     ),
     Fault("self-attention reads padding", ATTENTION, "attn_mask=allowed[:, None, None, :]", "attn_mask=None"),
     Fault(
         "no unknown vector for stories not seen in training",
         NEWS,
-        "return or_else(rows(self.table.weight, news), seen, self.unknown)",
-        "return rows(self.table.weight, news)",
+        "return where_present(gather_rows(self.table.weight, news), seen, self.unknown)",
+        "return gather_rows(self.table.weight, news)",
     ),
 ]
 
 
 class Caught(NamedTuple):
-    """The first test that failed, and what it said."""
+    """The first test that failed, and its message."""
 
     test: str
     message: str
 
 
 def plant(fault: Fault) -> str:
-    """The source with the fault in it."""
+    """The source with the fault."""
     source = (PACKAGE / fault.file).read_text(encoding="utf-8")
-    found = source.count(fault.text)
-    assert found == 1, f"{fault.name}: {fault.file} has {found} times: {fault.text}"
+    count = source.count(fault.text)
+    assert count == 1, f"{fault.name}: {fault.file} has {count} times: {fault.text}"
     return source.replace(fault.text, fault.instead)
 
 
 def caught(fault: Fault | None, folder: Path) -> Caught | None:
-    """What the tests find in a copy of the package, made in an empty folder, with one fault or with none."""
+    """The test that fails on a copy of the package in an empty folder, with one fault or without; None if all pass."""
     copy = folder / "drpn"
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
     if fault is not None:
@@ -181,31 +177,31 @@ def caught(fault: Fault | None, folder: Path) -> Caught | None:
     environment |= {"PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1"}
     report = folder / "report.xml"
     options = ["-x", "-q", "--noconftest", "-p", "no:cacheprovider", f"--junitxml={report}"]
-    ran = subprocess.run(
+    run = subprocess.run(
         [sys.executable, "-m", "pytest", *options, TESTS], cwd=ROOT, env=environment, capture_output=True, text=True
     )
-    # 0: all passed, 1: one failed; anything else and the tests did not run
-    assert ran.returncode in (0, 1), ran.stdout + ran.stderr
+    # 0: all passed, 1: one failed; otherwise the tests did not run
+    assert run.returncode in (0, 1), run.stdout + run.stderr
     for case in ElementTree.parse(report).iter("testcase"):
         failure = case.find("failure")
         if failure is not None:
             return Caught(case.get("name", ""), failure.get("message", "").splitlines()[0])
-    assert ran.returncode == 0, ran.stdout
+    assert run.returncode == 0, run.stdout
     return None
 
 
 def page(rows: list[tuple[Fault, Caught | None]]) -> str:
-    """The table of faults and of the tests that caught them."""
+    """The table of faults, with the test that caught each."""
     lines = [
         "# Planted faults",
         "",
-        f"Each fault was planted alone in a copy of the package. Then `{TESTS}` ran until a test",
-        "failed. `python tests/mutations/faults.py` writes this page; `tests/mutations/test_faults.py` checks that",
+        f"Each fault was planted alone in a copy of the package, then `{TESTS}` was run until",
+        "a test failed. Written by `python tests/mutations/faults.py`; `tests/mutations/test_faults.py` checks that",
         "every fault is caught.",
         "",
         "| fault | file | first test that failed |",
         "|---|---|---|",
-        *(f"| {fault.name} | `{fault.file}` | {f'`{found.test}`' if found else '**none**'} |" for fault, found in rows),
+        *(f"| {fault.name} | `{fault.file}` | {f'`{first.test}`' if first else '**none**'} |" for fault, first in rows),
     ]
     return "\n".join(lines) + "\n"
 
@@ -214,9 +210,9 @@ def main() -> None:
     rows = []
     for fault in FAULTS:
         with tempfile.TemporaryDirectory() as folder:
-            found = caught(fault, Path(folder))
-        print(f"{fault.name}: {found.test if found else 'NOT CAUGHT'}", flush=True)
-        rows.append((fault, found))
+            first = caught(fault, Path(folder))
+        print(f"{fault.name}: {first.test if first else 'NOT CAUGHT'}", flush=True)
+        rows.append((fault, first))
     PAGE.write_text(page(rows), encoding="utf-8")
 
 

@@ -1,11 +1,12 @@
-"""The descriptions of the models match the models."""
+"""The description of each model is correct."""
 
-from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
+from batch_cases import with_parts
 from drpn.batches.batch import Batch
 from drpn.models.base import ClickModel, DataShape
 from drpn.models.catalogue import CATALOGUE
@@ -14,8 +15,8 @@ from small_newsroom import CATEGORIES, NEWSROOM, SUBCATEGORIES, WORDS, everybody
 from small_training import small
 
 
-def random_model(name: str) -> ClickModel:
-    """A small model with random weights."""
+def any_weights(name: str) -> ClickModel:
+    """A small model without zero weights."""
     shape = DataShape(len(NEWSROOM) + 1, WORDS, 3, CATEGORIES, SUBCATEGORIES)
     model = CATALOGUE[name].model(small(name), shape).double().eval()
     random = torch.Generator().manual_seed(1)
@@ -25,31 +26,31 @@ def random_model(name: str) -> ClickModel:
     return model
 
 
-def with_changed_input(batch: Batch, what: str) -> Batch:
-    """The batch with other clicked stories, other skipped stories, or other user ids."""
+def others(batch: Batch, what: str) -> Batch:
+    """The same readers with other clicks, other skips, or another user id."""
+    profiles = batch.profiles
     changed: dict[str, Tensor] = {
-        "clicked": batch.clicked.roll(1, dims=0),
-        "skipped": batch.skipped.roll(1, dims=0),
-        "user id": torch.full_like(batch.users, 2),
+        "clicked": profiles.clicked.roll(1, dims=0),
+        "skipped": profiles.skipped.roll(1, dims=0),
+        "user id": torch.full_like(profiles.users, 2),
     }
-    return replace(batch, **{{"user id": "users"}.get(what, what): changed[what]})
+    return with_parts(batch, **{{"user id": "users"}.get(what, what): changed[what]})
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("what", ["clicked", "skipped", "user id"])
 @pytest.mark.parametrize("name", CATALOGUE)
-def test_scores_depend_on_the_described_inputs_and_no_others(name: str, what: str) -> None:
-    model, batch = random_model(name), everybody()
-    change = (scores(model, with_changed_input(batch, what)) - scores(model, batch)).abs().max()
-    assert (change > 1e-6) == (what in describe(name).reads)
+def test_a_model_reads_only_what_its_description_lists(name: str, what: str) -> None:
+    model, batch = any_weights(name), everybody()
+    moved = (scores(model, others(batch, what)) - scores(model, batch)).abs().max()
+    assert (moved > 1e-6) == (what in describe(name).reads)
 
 
-def test_settings_to_prepare_the_folder_with() -> None:
-    descriptions = {name: describe(name) for name in CATALOGUE}
-    required = {name: description.prepare for name, description in descriptions.items() if description.prepare}
-    assert required == {"gerl": ["data.user_neighbours=10"]}
-    optional = {name: description.more for name, description in descriptions.items() if description.more}
-    assert optional == {
+def test_settings_of_preparation_that_models_need() -> None:
+    actual = {name: one.prepare for name in CATALOGUE if (one := describe(name)).prepare}
+    assert actual == {"gerl": ["data.user_neighbours=10"]}
+    more = {name: one.more for name in CATALOGUE if (one := describe(name)).more}
+    assert more == {
         "dkn": {"model.entities=true": "data.entities=5"},
         "naml": {"model.abstract=true": "data.abstracts=40"},
         "naml-tce": {"model.abstract=true": "data.abstracts=40"},
@@ -65,12 +66,12 @@ def test_settings_to_prepare_the_folder_with() -> None:
         ("nrms-tce", "nrms with training.loss=tce"),
     ],
 )
-def test_sizes_of_models_and_differences_of_variants(name: str, sizes: str) -> None:
+def test_sizes_and_differences_of_variants(name: str, sizes: str) -> None:
     assert describe(name).sizes == sizes
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_every_model_has_a_size_and_a_paper(name: str) -> None:
-    description = describe(name)
-    assert description.settings["size"] >= 1
-    assert description.paper[-4:].isdigit() or description.paper.endswith("Table 3")
+    one: Any = describe(name)
+    assert one.settings["size"] >= 1
+    assert one.paper[-4:].isdigit() or one.paper.endswith("Table 3")

@@ -1,8 +1,8 @@
-"""DFN as its paper describes it, one float at a time: for one user, one candidate, and no padding anywhere.
+"""DFN as its paper describes it, one float at a time: one user, one candidate, no padding.
 
-Weights are nested lists named as in the model's state. The candidate stands in each sequence and everything is computed
-anew for it; concatenations are made, and pairs of vectors are gone through one by one. Where the model departs from the
-paper, so do the loops: see its module.
+Weights are nested lists named as in the model's state. The candidate is part of each sequence, everything is computed
+for each candidate, vectors are concatenated, and pairs are summed one by one. The loops depart from the paper where the
+model does; see its module.
 """
 
 import math
@@ -11,29 +11,29 @@ from itertools import chain, combinations
 from typing import Any
 
 from reference.drpn_loops import Vector, Weights, add, attn, dot, head, linear, mix, part, softmax
-from reference.fields_loops import News, fields, mean, relu
+from reference.fields_loops import Story, fields, mean, relu
 
 
-def item(weights: Weights, one: News) -> list[float]:
-    """The features side by side, without the weights that stand in front of them."""
-    return list(chain.from_iterable(field[1:] for field in fields(part(weights, "fields"), one)))
+def item(weights: Weights, story: Story) -> list[float]:
+    """The features, concatenated, without their weights in the first column."""
+    return list(chain.from_iterable(field[1:] for field in fields(part(weights, "fields"), story)))
 
 
 def behaviours(weights: Weights, items: Sequence[Vector]) -> list[list[float]]:
-    """x = W [item; place] of each item, oldest first; the newest is at place 1, and places end where the table does."""
+    """x = W [item; place] of each item, oldest first; the newest has place 1, the oldest share the last place."""
     table = weights["places.weight"]
     joined = [[*a, *b] for a, b in zip(weights["item.weight"], weights["place.weight"], strict=True)]
-    found = []
-    for i, one in enumerate(items):
+    result = []
+    for i, vector in enumerate(items):
         place = table[min(len(items) - i, len(table) - 1)]
-        found.append(linear({"whole.weight": joined}, "whole", [*one, *place]))
-    return found
+        result.append(linear({"whole.weight": joined}, "whole", [*vector, *place]))
+    return result
 
 
 def transformer(weights: Weights, sequence: Sequence[Vector], heads: int) -> list[float]:
-    """The mean of what the feed-forward network makes of what each item reads."""
+    """The mean over items of the output of the feed-forward network."""
     queries, keys, values = (
-        [linear(weights, f"attention.{name}", one) for one in sequence] for name in ("query", "key", "value")
+        [linear(weights, f"attention.{name}", vector) for vector in sequence] for name in ("query", "key", "value")
     )
     made = []
     for query in queries:
@@ -46,7 +46,7 @@ def transformer(weights: Weights, sequence: Sequence[Vector], heads: int) -> lis
 
 
 def external(weights: Weights, feedback: Vector, items: Sequence[Vector]) -> Any:
-    """The items, each by its share in a softmax of w^T ReLU(W [f; x; f * x; f - x] + b) / sqrt(d)."""
+    """The sum of the items, weighted by the softmax of w^T ReLU(W [f; x; f * x; f - x] + b) / sqrt(d)."""
     if not items:
         return weights["nothing"]
     logits = []
@@ -61,16 +61,16 @@ def external(weights: Weights, feedback: Vector, items: Sequence[Vector]) -> Any
 def machine(vectors: Sequence[Vector]) -> list[float]:
     """The sum of v_i * v_j over all pairs."""
     total = [0.0] * len(vectors[0])
-    for one, other in combinations(vectors, 2):
-        total = add(total, [a * b for a, b in zip(one, other, strict=True)])
+    for first, second in combinations(vectors, 2):
+        total = add(total, [a * b for a, b in zip(first, second, strict=True)])
     return total
 
 
-def score(weights: Weights, clicked: Sequence[News], skipped: Sequence[News], candidate: News, heads: int) -> float:
+def score(weights: Weights, clicked: Sequence[Story], skipped: Sequence[Story], candidate: Story, heads: int) -> float:
     """w^T [wide; FM; deep]."""
     target = item(weights, candidate)
-    clicks = behaviours(part(weights, "clicked"), [item(weights, one) for one in clicked])
-    skips = behaviours(part(weights, "skipped"), [item(weights, one) for one in skipped])
+    clicks = behaviours(part(weights, "clicked"), [item(weights, story) for story in clicked])
+    skips = behaviours(part(weights, "skipped"), [item(weights, story) for story in skipped])
     by_clicks = transformer(part(weights, "clicked"), [target, *clicks], heads)
     by_skips = transformer(part(weights, "skipped"), [target, *skips], heads)
     seen = external(part(weights, "external"), by_clicks, skips)

@@ -1,8 +1,8 @@
-"""DKN as its paper prints it, one float at a time: for one user, one candidate, and no padding anywhere.
+"""DKN as its paper prints it, one float at a time: one user, one candidate, no padding.
 
-Weights are nested lists named as in the model's state. The first layer of each network reads [a; b] whole. Entities
-have filters of their own. A title without words or entities has a learned vector in the place of their maxima; so has,
-in the first layer of the prediction network, a user who clicked nothing.
+Weights are nested lists named as in the model's state. The first layer of each network reads [a; b]. Entities have
+their own filters. A title without words or entities has a learned vector instead of the maxima, and a user who clicked
+nothing has one in the first layer of the prediction network.
 """
 
 import math
@@ -13,43 +13,43 @@ from reference.drpn_loops import Vector, Weights, add, dot, linear, mix, part, s
 from reference.word_loops import convolution, relu, word_vectors
 
 
-class News(NamedTuple):
-    """One news: its words and entities are rows of tables; `entities` is None where they are not read."""
+class Story(NamedTuple):
+    """Words and entities are rows of tables; `entities` is None if they are not read."""
 
     words: list[int]
     entities: list[int] | None = None
 
 
 def maxima(weights: Weights, items: Sequence[Vector], window: int) -> list[float]:
-    """The largest value of each filter, those of width 1 first."""
+    """The maximum of each filter, from width 1 up."""
     if not items:
         return list(weights["nothing"])
-    found: list[float] = []
+    result: list[float] = []
     for width in range(1, window + 1):
         values = convolution(part(weights, f"convolutions.{width - 1}"), items, width)
-        found += [max(column) for column in zip(*values, strict=True)]
-    return found
+        result += [max(column) for column in zip(*values, strict=True)]
+    return result
 
 
-def news(weights: Weights, one: News, window: int) -> list[float]:
+def encode_story(weights: Weights, story: Story, window: int) -> list[float]:
     """e(t)."""
-    found = maxima(part(weights, "title"), word_vectors(part(weights, "words"), one.words), window)
-    if one.entities is not None:
+    result = maxima(part(weights, "title"), word_vectors(part(weights, "words"), story.words), window)
+    if story.entities is not None:
         own = part(weights, "entities")
-        vectors = word_vectors(part(own, "vectors"), one.entities)
+        vectors = word_vectors(part(own, "vectors"), story.entities)
         # g(e) = tanh(M e + b)
-        found += maxima(part(own, "kcnn"), [tanh(linear(own, "transform", vector)) for vector in vectors], 1)
-    return found
+        result += maxima(part(own, "kcnn"), [tanh(linear(own, "transform", vector)) for vector in vectors], 1)
+    return result
 
 
 def first_layer(weights: Weights, clicked: Vector, candidate: Vector) -> list[float]:
-    """W [a; b], W being both halves side by side."""
+    """W [a; b] with both halves of W concatenated."""
     halves = zip(weights["clicked.weight"], weights["candidate.weight"], strict=True)
     return [dot([*first, *second], [*clicked, *candidate]) for first, second in halves]
 
 
 def normal(weights: Weights, x: Sequence[float]) -> list[float]:
-    """Batch normalisation, by the mean and the variance of the weights."""
+    """Batch normalisation with the running mean and variance."""
     return [
         scale * (number - mean) / math.sqrt(variance + 1e-4) + shift
         for number, mean, variance, scale, shift in zip(
@@ -59,15 +59,15 @@ def normal(weights: Weights, x: Sequence[float]) -> list[float]:
 
 
 def attention(weights: Weights, clicked: Vector, candidate: Vector) -> float:
-    """H: how much a clicked news has to do with the candidate."""
+    """H: the logit of a clicked story for the candidate."""
     own = part(weights, "attention")
     hidden = relu(normal(own, first_layer(own, clicked, candidate)))
     return dot(own["out.weight"][0], hidden)
 
 
 def clicks(weights: Weights, clicked: Sequence[Vector], candidate: Vector) -> list[float]:
-    """s: how much each clicked news counts for the candidate."""
-    return softmax([attention(weights, one, candidate) for one in clicked])
+    """s: the weight of each clicked story for the candidate."""
+    return softmax([attention(weights, story, candidate) for story in clicked])
 
 
 def prediction_layer(weights: Weights, clicked: Sequence[Vector], candidate: Vector) -> list[float]:
@@ -78,9 +78,9 @@ def prediction_layer(weights: Weights, clicked: Sequence[Vector], candidate: Vec
     return add(weights["nothing"], [dot(row, candidate) for row in own["candidate.weight"]])
 
 
-def score(weights: Weights, clicked: Sequence[News], candidate: News, window: int) -> float:
+def score(weights: Weights, clicked: Sequence[Story], candidate: Story, window: int) -> float:
     """G(e(i), e(t_j))."""
     own = part(weights, "prediction")
-    vectors = [news(weights, one, window) for one in clicked]
-    hidden = normal(own, prediction_layer(weights, vectors, news(weights, candidate, window)))
+    vectors = [encode_story(weights, story, window) for story in clicked]
+    hidden = normal(own, prediction_layer(weights, vectors, encode_story(weights, candidate, window)))
     return dot(own["out.weight"][0], [1 / (1 + math.exp(-x)) for x in hidden])

@@ -1,8 +1,8 @@
-"""DRPN as its paper prints it, one float at a time: for one user, one candidate, and no padding anywhere.
+"""DRPN as its paper prints it, one float at a time: one user, one candidate, no padding.
 
-Weights are nested lists named as in the model's state, `weight` being the transpose of the matrix in the paper. Where
-the paper is silent, the scale of an attention is the square root of the size of the vectors that are multiplied, and
-an attention over nothing gives a learned vector.
+Weights are nested lists named as in the model's state; a `weight` is the transpose of the matrix in the paper. Where
+the paper is silent, the scale of an attention is the square root of the size of the multiplied vectors, and attention
+over an empty sequence gives a learned vector.
 """
 
 import math
@@ -14,8 +14,8 @@ Weights = dict[str, Any]
 """Name → a number, a list of numbers, or a list of lists of them."""
 
 
-class News(NamedTuple):
-    """One news: its words and neighbours are rows of tables, none of them padding."""
+class Story(NamedTuple):
+    """Words and neighbours are rows of tables, without padding."""
 
     words: list[int]
     row: int
@@ -24,7 +24,7 @@ class News(NamedTuple):
 
 
 class Variant(NamedTuple):
-    """Which parts of the network there are."""
+    """The parts of a network."""
 
     denoise: bool = True
     graph: bool = True
@@ -43,21 +43,21 @@ VARIANTS = {
 
 
 class Heads(NamedTuple):
-    """How many heads the attentions have."""
+    """Numbers of heads."""
 
     attention: int
     graph: int
 
 
 class Aggregated(NamedTuple):
-    """A sequence as one vector, and how much each of its news counted."""
+    """A sequence as one vector, and the weight of each story."""
 
     vector: Vector
     weights: Vector
 
 
 class Encoded(NamedTuple):
-    """What is known of a news before any user comes in."""
+    """The vectors of a story."""
 
     title: Vector
     id: Vector | None
@@ -65,7 +65,7 @@ class Encoded(NamedTuple):
 
 
 class Viewed(NamedTuple):
-    """One user as one view reads them for one candidate; `interests` and `beta` are in the order of Eq. 10."""
+    """One view of a user for one candidate; `interests` and `beta` are in the order of Eq. 10."""
 
     interests: dict[str, Aggregated]
     beta: Vector
@@ -86,7 +86,7 @@ def dot(first: Vector, second: Vector) -> float:
 
 
 def linear(weights: Weights, name: str, vector: Vector) -> list[float]:
-    """x W + b; no b where the layer has none."""
+    """x W + b, or x W for a layer without bias."""
     products = [dot(column, vector) for column in weights[f"{name}.weight"]]
     if f"{name}.bias" not in weights:
         return products
@@ -107,7 +107,7 @@ def softmax(logits: Vector) -> list[float]:
 
 
 def mix(weights: Vector, vectors: Sequence[Vector]) -> list[float]:
-    """The sum of the vectors, each by its weight."""
+    """The weighted sum of the vectors."""
     total = [0.0] * len(vectors[0])
     for weight, vector in zip(weights, vectors, strict=True):
         total = [t + weight * x for t, x in zip(total, vector, strict=True)]
@@ -132,7 +132,7 @@ def attn(query: Vector, keys: Sequence[Vector], values: Sequence[Vector]) -> lis
 
 
 def head(vector: Vector, i: int, heads: int) -> Vector:
-    """What the i-th head has of a vector that was projected for all heads at once."""
+    """The part of the i-th head in a vector that holds all heads."""
     size = len(vector) // heads
     return vector[i * size : (i + 1) * size]
 
@@ -176,7 +176,7 @@ def encode_title(weights: Weights, words: Sequence[int], heads: int) -> Vector:
 
 
 def content_aggregator(weights: Weights, sequence: Sequence[Vector], heads: int | None) -> Aggregated:
-    """Section 4.3.1; no heads: no self-attention either, as in section 4.5."""
+    """Section 4.3.1; without heads there is no self-attention, as in section 4.5."""
     if not sequence:
         return Aggregated(weights["nothing"], [])
     if heads is not None:
@@ -185,13 +185,13 @@ def content_aggregator(weights: Weights, sequence: Sequence[Vector], heads: int 
 
 
 def similarity(weights: Weights, own: Vector, read: Vector) -> float:
-    """The first two lines of Eq. 6: [own; read] W_1 is what each half of W_1 makes of its half, added up."""
+    """The first two lines of Eq. 6; [own; read] W_1 is the sum of the products with both halves of W_1."""
     hidden = add(linear(weights, "own", own), linear(weights, "read", read))
     return linear(weights, "out", tanh(hidden))[0]
 
 
 def denoising_aggregator(weights: Weights, sequence: Sequence[Vector], opposite: Sequence[Vector] | None) -> Aggregated:
-    """Section 4.3.2; `opposite` is None where the model reads one sequence only."""
+    """Section 4.3.2; `opposite` is None if the model reads only one sequence."""
     if not sequence:
         return Aggregated(weights["nothing"], [])
     logits = []
@@ -203,7 +203,7 @@ def denoising_aggregator(weights: Weights, sequence: Sequence[Vector], opposite:
             alpha = attention_weights(query, [linear(weights, "key", vector) for vector in rest])
             same = linear(weights, "value", mix(alpha, rest))
         else:
-            same = [0.0] * len(own)  # of one news the weight is 1, whatever this is
+            same = [0.0] * len(own)  # a single story has weight 1 anyway
         logit = similarity(part(weights, "similar"), own, same)
         if opposite is not None:
             # inter-attention, Eq. 5
@@ -242,23 +242,23 @@ def graph_network(weights: Weights, own: Vector, neighbours: Sequence[Vector], h
 def interests(
     weights: Weights, profile: dict[str, list[Vector]], variant: Variant, heads: int | None
 ) -> dict[str, Aggregated]:
-    """p_s, n_s, p_h and n_h, those of them that the variant has, from the vectors of the clicked and skipped news."""
-    found = {}
+    """p_s, n_s, p_h and n_h, as far as the variant has them, from the vectors of clicked and skipped stories."""
+    result = {}
     for side in variant.sides:
-        found[f"{side} content"] = content_aggregator(part(weights, f"sides.{side}.content"), profile[side], heads)
+        result[f"{side} content"] = content_aggregator(part(weights, f"sides.{side}.content"), profile[side], heads)
     if variant.denoise:
         for side in variant.sides:
             other = [profile[name] for name in variant.sides if name != side]
-            found[f"{side} denoise"] = denoising_aggregator(
+            result[f"{side} denoise"] = denoising_aggregator(
                 part(weights, f"sides.{side}.denoise"), profile[side], other[0] if other else None
             )
-    return found
+    return result
 
 
 def fusion_weights(weights: Weights, read: Sequence[Vector], candidate: Vector) -> list[float]:
     """Eq. 9 for each representation; `read` is [P|N]."""
     user = aggregate(part(weights, "reader"), read).vector if read else weights["nobody"]
-    # [u_f; r_c] W_1 + b_1, of all representations one after the other
+    # [u_f; r_c] W_1 + b_1 of all representations, concatenated
     hidden = tanh(add(linear(weights, "user", user), linear(weights, "candidate", candidate)))
     size = len(candidate)
     return [
@@ -275,23 +275,23 @@ def view(
     variant: Variant,
     heads: int | None,
 ) -> Viewed:
-    """An interest encoder and its fusion net: `aggregated` are the vectors it reads, `plain` those the net reads."""
-    found = interests(weights, aggregated, variant, heads)
+    """An interest encoder, which reads `aggregated`, and its fusion net, which reads `plain`."""
+    result = interests(weights, aggregated, variant, heads)
     read = [vector for side in variant.sides for vector in plain[side]]
     beta = fusion_weights(part(weights, "fusion"), read, candidate)
     # Eq. 10, or 11
-    user = mix(beta, [interest.vector for interest in found.values()])
-    return Viewed(found, beta, user, dot(user, candidate))
+    user = mix(beta, [interest.vector for interest in result.values()])
+    return Viewed(result, beta, user, dot(user, candidate))
 
 
-def encode(weights: Weights, news: News, variant: Variant, heads: Heads) -> Encoded:
+def encode(weights: Weights, story: Story, variant: Variant, heads: Heads) -> Encoded:
     """Sections 4.1, 4.2 and 4.4."""
-    title = encode_title(part(weights, "title"), news.words, heads.attention)
+    title = encode_title(part(weights, "title"), story.words, heads.attention)
     if not variant.graph:
         return Encoded(title, None, None)
     table = weights["id.table.weight"]
-    own = table[news.row] if news.seen else weights["id.unknown"]
-    neighbours = [table[row] for row in news.neighbours]
+    own = table[story.row] if story.seen else weights["id.unknown"]
+    neighbours = [table[row] for row in story.neighbours]
     return Encoded(title, own, graph_network(part(weights, "graph"), own, neighbours, heads.graph))
 
 
@@ -300,13 +300,13 @@ def views(
 ) -> dict[str, Viewed]:
     """The semantic view (4.3) and the collaborative one (4.5), each with its fusion net (4.6)."""
     title, id, graph = (
-        {side: [getattr(news, kind) for news in profile[side]] for side in variant.sides}
+        {side: [getattr(story, kind) for story in profile[side]] for side in variant.sides}
         for kind in ("title", "id", "graph")
     )
-    found = {"semantic": view(part(weights, "semantic"), title, title, candidate.title, variant, heads.attention)}
+    result = {"semantic": view(part(weights, "semantic"), title, title, candidate.title, variant, heads.attention)}
     if variant.graph:
-        found["collaborative"] = view(part(weights, "collaborative"), graph, id, candidate.id, variant, None)
-    return found
+        result["collaborative"] = view(part(weights, "collaborative"), graph, id, candidate.id, variant, None)
+    return result
 
 
 def score(

@@ -1,4 +1,4 @@
-"""The features of one news as vectors, one float at a time; weights are nested lists named as in a model's state."""
+"""The features of a story as vectors, one float at a time; weights are nested lists named as in a model's state."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -6,8 +6,8 @@ from typing import NamedTuple
 from reference.drpn_loops import Vector, Weights, linear
 
 
-class News(NamedTuple):
-    """One news: its words are rows of a table, none of them padding; a news that was not seen has no row."""
+class Story(NamedTuple):
+    """Words are rows of a table, without padding; a story that was not seen has no row."""
 
     words: list[int]
     row: int
@@ -25,18 +25,18 @@ def relu(vector: Vector) -> list[float]:
 
 
 def word(weights: Weights, row: int) -> Vector:
-    """The vector of a word, its weight in front where words have one."""
+    """The vector of a word, after its weight if words have weights."""
     vector: Vector = weights["words.table.weight"][row]
     if "words.project.weight" in weights:
         vector = linear(weights, "words.project", vector)
     return [*weights["word_weights.weight"][row], *vector] if "word_weights.weight" in weights else vector
 
 
-def fields(weights: Weights, one: News) -> list[Vector]:
+def fields(weights: Weights, story: Story) -> list[Vector]:
     """Title, id, category, subcategory."""
     return [
-        mean([word(weights, row) for row in one.words]) if one.words else weights["untitled"],
-        weights["ids.table.weight"][one.row] if one.seen else weights["ids.unknown"],
-        weights["category.weight"][one.category],
-        weights["subcategory.weight"][one.subcategory],
+        mean([word(weights, row) for row in story.words]) if story.words else weights["untitled"],
+        weights["ids.table.weight"][story.row] if story.seen else weights["ids.unknown"],
+        weights["category.weight"][story.category],
+        weights["subcategory.weight"][story.subcategory],
     ]

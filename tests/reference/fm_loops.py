@@ -1,8 +1,8 @@
-"""LibFM and DeepFM as their papers print them, one float at a time: for one user, one candidate, and no padding.
+"""LibFM and DeepFM as their papers print them, one float at a time: one user, one candidate, no padding.
 
-Weights are nested lists named as in the model's state. Every feature is named, so that one that stands twice is one,
-and pairs of features are summed one by one. A machine has weights for all features and w_0; those that the models leave
-out have an arbitrary value here.
+Weights are nested lists named as in the model's state. Features have names, so that a repeated feature is one feature,
+and pairs of features are summed one by one. The machine has w_0 and weights for all features; those that the models
+leave out have an arbitrary value here.
 """
 
 from collections.abc import Sequence
@@ -15,8 +15,8 @@ LEFT_OUT = 0.3
 """w_0, and the weight of every feature of a user: anything but zero."""
 
 
-class News(NamedTuple):
-    """One news; no category is 0, and words are none of them padding."""
+class Story(NamedTuple):
+    """Category 0 means none; words are without padding."""
 
     row: int
     category: int
@@ -26,10 +26,10 @@ class News(NamedTuple):
 
 
 class User(NamedTuple):
-    """One user, 0 when unknown, and what they clicked."""
+    """The user's row, 0 if unknown, and the clicked stories."""
 
     row: int
-    clicked: Sequence[News]
+    clicked: Sequence[Story]
 
 
 class Feature(NamedTuple):
@@ -41,18 +41,18 @@ class Feature(NamedTuple):
 
 
 Fields = dict[str, dict[int, Feature]]
-"""The features of each field, by what they stand for."""
+"""The features of each field, by row."""
 
 
-def content(news: News) -> dict[str, dict[int, float]]:
-    """x_i of what a news is about."""
+def content(story: Story) -> dict[str, dict[int, float]]:
+    """x_i of the content of a story."""
     values: dict[str, dict[int, float]] = {"category": {}, "subcategory": {}, "words": {}}
-    if news.category:
-        values["category"][news.category] = 1.0
-    if news.subcategory:
-        values["subcategory"][news.subcategory] = 1.0
-    for word in news.words:
-        values["words"][word] = news.words.count(word) / len(news.words)
+    if story.category:
+        values["category"][story.category] = 1.0
+    if story.subcategory:
+        values["subcategory"][story.subcategory] = 1.0
+    for word in story.words:
+        values["words"][word] = story.words.count(word) / len(story.words)
     return values
 
 
@@ -60,14 +60,14 @@ def size_of(weights: Weights) -> int:
     return len(weights["features.ids.unknown"]) - 1
 
 
-def candidate_fields(weights: Weights, news: News) -> Fields:
+def candidate_fields(weights: Weights, story: Story) -> Fields:
     """The features of a candidate: a row of a table is w_i, then v_i."""
     size = size_of(weights)
-    own = weights["features.ids.table.weight"][news.row] if news.seen else weights["features.ids.unknown"]
-    fields = {"id": {news.row: Feature(1.0, own[0], own[1:])}}
-    for field, values in content(news).items():
+    own = weights["features.ids.table.weight"][story.row] if story.seen else weights["features.ids.unknown"]
+    fields = {"id": {story.row: Feature(1.0, own[0], own[1:])}}
+    for field, values in content(story).items():
         table = weights[f"features.{field}.weight"]
-        fields[field] = {one: Feature(x, table[one][0], table[one][1 : 1 + size]) for one, x in values.items()}
+        fields[field] = {row: Feature(x, table[row][0], table[row][1 : 1 + size]) for row, x in values.items()}
     return fields
 
 
@@ -81,11 +81,11 @@ def user_fields(weights: Weights, user: User) -> Fields:
         table = weights[f"features.{field}.weight"]
         nothing = weights["features.nothing"][place * size : (place + 1) * size]
         fields[f"clicked {field}"] = {} if user.clicked else {0: Feature(1.0, LEFT_OUT, nothing)}
-        for news in user.clicked:
-            for one, x in content(news)[field].items():
-                so_far = fields[f"clicked {field}"].get(one, Feature(0.0, 0.0, []))
+        for story in user.clicked:
+            for row, x in content(story)[field].items():
+                so_far = fields[f"clicked {field}"].get(row, Feature(0.0, 0.0, []))
                 value = so_far.value + x / len(user.clicked)
-                fields[f"clicked {field}"][one] = Feature(value, LEFT_OUT, table[one][1 + size :])
+                fields[f"clicked {field}"][row] = Feature(value, LEFT_OUT, table[row][1 + size :])
     return fields
 
 
@@ -95,31 +95,31 @@ def machine(fields: Fields) -> float:
     total = LEFT_OUT
     for feature in features:
         total += feature.weight * feature.value
-    for one, other in combinations(features, 2):
-        total += dot(one.vector, other.vector) * one.value * other.value
+    for first, second in combinations(features, 2):
+        total += dot(first.vector, second.vector) * first.value * second.value
     return total
 
 
-def own_part(weights: Weights, news: News) -> float:
-    """What the features of a news come to, whoever reads it."""
-    return machine(candidate_fields(weights, news)) - LEFT_OUT
+def own_part(weights: Weights, story: Story) -> float:
+    """The terms that only hold features of the story."""
+    return machine(candidate_fields(weights, story)) - LEFT_OUT
 
 
-def whole_machine(weights: Weights, user: User, news: News) -> float:
+def whole_machine(weights: Weights, user: User, story: Story) -> float:
     """y(x) of all features of a user and of a candidate."""
-    return machine(user_fields(weights, user) | candidate_fields(weights, news))
+    return machine(user_fields(weights, user) | candidate_fields(weights, story))
 
 
-def libfm(weights: Weights, user: User, news: News) -> float:
-    """What of y(x) is not the user's alone."""
-    return whole_machine(weights, user, news) - machine(user_fields(weights, user))
+def libfm(weights: Weights, user: User, story: Story) -> float:
+    """y(x) without the terms that only hold features of the user."""
+    return whole_machine(weights, user, story) - machine(user_fields(weights, user))
 
 
-def deep(weights: Weights, user: User, news: News) -> float:
-    """y_DNN: all fields side by side, through all layers."""
+def deep(weights: Weights, user: User, story: Story) -> float:
+    """y_DNN: all fields, concatenated, through all layers."""
     size = size_of(weights)
     activation: list[float] = []
-    for field in (user_fields(weights, user) | candidate_fields(weights, news)).values():
+    for field in (user_fields(weights, user) | candidate_fields(weights, story)).values():
         zeros = Feature(0.0, 0.0, [0.0] * size)
         features = [zeros, *field.values()]
         activation += mix([feature.value for feature in features], [feature.vector for feature in features])
@@ -133,6 +133,6 @@ def deep(weights: Weights, user: User, news: News) -> float:
     return dot(weights["deep.out.weight"][0], activation)
 
 
-def deepfm(weights: Weights, user: User, news: News) -> float:
+def deepfm(weights: Weights, user: User, story: Story) -> float:
     """y_FM + y_DNN."""
-    return libfm(weights, user, news) + deep(weights, user, news)
+    return libfm(weights, user, story) + deep(weights, user, story)

@@ -1,26 +1,27 @@
-"""A few news and users with features of every kind, for models and for loops."""
+"""A few stories and users with features of every kind, for models and for loops."""
 
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from batch_cases import make_batch
 from drpn.batches.batch import Batch, NewsRows
 from drpn.models.base import ClickModel, DataShape
 from drpn.models.factorisation import Features
 from reference.drpn_loops import Weights
-from reference.fm_loops import News, User
+from reference.fm_loops import Story, User
 
 WORDS, USERS, CATEGORIES, SUBCATEGORIES = 12, 4, 4, 5
 
 NEWS = {
-    "derby": News(1, 1, 2, [3, 5, 7, 4]),
-    "cup": News(2, 1, 3, [3, 8, 6]),
-    "storm": News(3, 2, 1, [9, 2, 10, 2, 2, 9]),
-    "bonds": News(4, 3, 4, [11]),
-    "vote": News(5, 2, 0, [4, 6, 1, 5, 3], seen=False),
-    "untitled": News(6, 0, 2, []),
-    "bare": News(7, 0, 0, [], seen=False),
+    "derby": Story(1, 1, 2, [3, 5, 7, 4]),
+    "cup": Story(2, 1, 3, [3, 8, 6]),
+    "storm": Story(3, 2, 1, [9, 2, 10, 2, 2, 9]),
+    "bonds": Story(4, 3, 4, [11]),
+    "vote": Story(5, 2, 0, [4, 6, 1, 5, 3], seen=False),
+    "untitled": Story(6, 0, 2, []),
+    "bare": Story(7, 0, 0, [], seen=False),
 }
 POSITION = {name: position for position, name in enumerate(NEWS, start=1)}
 CANDIDATES = ["derby", "storm", "bonds", "vote", "untitled", "bare"]
@@ -46,7 +47,7 @@ class Case(NamedTuple):
 
 
 def with_random_weights(model: ClickModel, features: Features, seed: int) -> Case:
-    """All weights are random, also those that start at zero; but those of no category stay zero."""
+    """All weights are random, including those that start at zero; those of category 0 stay zero."""
     model = model.double().eval()
     random = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -65,21 +66,21 @@ def padded(lists: list[list[int]], *, at_the_end: bool = True) -> Tensor:
 
 
 def news_rows() -> NewsRows:
-    """All news after the padding, which is given what nobody may read."""
-    news = [News(0, 1, 1, [1, 2]), *NEWS.values()]
+    """The padding row, with features that must not be read, and all stories."""
+    news = [Story(0, 1, 1, [1, 2]), *NEWS.values()]
     return NewsRows(
-        rows=torch.tensor([one.row for one in news]),
-        words=padded([one.words for one in news]),
+        rows=torch.tensor([story.row for story in news]),
+        words=padded([story.words for story in news]),
         neighbours=torch.zeros(len(news), 5, dtype=torch.long),
-        category=torch.tensor([one.category for one in news]),
-        subcategory=torch.tensor([one.subcategory for one in news]),
-        seen=torch.tensor([one.seen for one in news]),
+        category=torch.tensor([story.category for story in news]),
+        subcategory=torch.tensor([story.subcategory for story in news]),
+        seen=torch.tensor([story.seen for story in news]),
     )
 
 
 def batch_of_all(skipped: list[str] | None = None) -> Batch:
     """All users, each with all candidates."""
-    return Batch(
+    return make_batch(
         users=torch.tensor([row for row, _ in CLICKED.values()]),
         clicked=padded([[POSITION[name] for name in names] for _, names in CLICKED.values()], at_the_end=False),
         skipped=padded([[POSITION[name] for name in skipped or []]] * len(CLICKED)),
@@ -91,5 +92,5 @@ def scores(model: ClickModel, batch: Batch | None = None) -> Tensor:
     return model.score(model.encode_news(news_rows()), batch_of_all() if batch is None else batch)
 
 
-def close(found: Tensor, expected: object) -> None:
-    torch.testing.assert_close(found, torch.as_tensor(expected, dtype=torch.float64), rtol=1e-9, atol=1e-12)
+def close(actual: Tensor, expected: object) -> None:
+    torch.testing.assert_close(actual, torch.as_tensor(expected, dtype=torch.float64), rtol=1e-9, atol=1e-12)

@@ -1,7 +1,7 @@
-"""GERL as its paper prints it, one float at a time: for one user, one candidate, and no padding anywhere.
+"""GERL as its paper prints it, one float at a time: one user, one candidate, no padding.
 
-Weights are nested lists named as in the model's state. Each head's matrix is made whole first. An attention over
-nothing gives a learned vector.
+Weights are nested lists named as in the model's state. The matrix of each head is multiplied out first. Attention over
+an empty sequence gives a learned vector.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from reference.nrms_loops import self_attention, times
 
 
 class Story(NamedTuple):
-    """One news: its words, its topic, and the rows of its neighbours' ids."""
+    """Words, topic, and the rows of the neighbours' ids."""
 
     words: list[int]
     topic: int
@@ -20,7 +20,7 @@ class Story(NamedTuple):
 
 
 class Reader(NamedTuple):
-    """One user: their row (0 where it is not known), what they clicked, and the rows of their neighbours."""
+    """A user's row (0 if unknown), the clicked stories, and the rows of neighbour users."""
 
     row: int
     clicked: list[Story]
@@ -28,7 +28,7 @@ class Reader(NamedTuple):
 
 
 def attention(weights: Weights, gate: str, items: Sequence[Vector], nothing: str) -> Vector:
-    """The sum of beta_i x_i, beta being the softmax of q^T tanh(W x_i + w)."""
+    """The sum of beta_i x_i with beta = softmax of q^T tanh(W x_i + w)."""
     if not items:
         learned: Vector = weights[nothing]
         return learned
@@ -37,7 +37,7 @@ def attention(weights: Weights, gate: str, items: Sequence[Vector], nothing: str
     return mix(softmax([dot(query, tanh(add(times(matrix, item), bias))) for item in items]), items)
 
 
-def news(weights: Weights, story: Story, heads: int) -> Vector:
+def encode_story(weights: Weights, story: Story, heads: int) -> Vector:
     """v = [v_t; v_p]."""
     own = part(weights, "news")
     words = [own["words.table.weight"][word] for word in story.words]
@@ -48,7 +48,7 @@ def news(weights: Weights, story: Story, heads: int) -> Vector:
 
 
 def hop(weights: Weights, name: str, items: Sequence[Vector]) -> Vector:
-    """The attention of that name."""
+    """The attention with that name."""
     return attention(part(weights, name), "gate", items, "nothing")
 
 
@@ -56,15 +56,15 @@ def user(weights: Weights, reader: Reader, heads: int) -> list[float]:
     """u = [u_t^O; u_e^O; u_e^T]."""
     table = weights["users.ids.table.weight"]
     own = table[reader.row] if reader.row else weights["users.ids.unknown"]
-    semantic = hop(weights, "clicked", [news(weights, story, heads) for story in reader.clicked])
+    semantic = hop(weights, "clicked", [encode_story(weights, story, heads) for story in reader.clicked])
     return [*semantic, *own, *hop(weights, "neighbour_users", [table[row] for row in reader.neighbours])]
 
 
 def candidate(weights: Weights, story: Story, neighbours: Sequence[Story], heads: int) -> list[float]:
-    """n = [n_t^O; n_t^T; n_e^T]; `neighbours` are those whose titles are at hand."""
+    """n = [n_t^O; n_t^T; n_e^T]; `neighbours` are those that are encoded."""
     ids = [weights["news_ids.weight"][row] for row in story.neighbours]
-    titles = hop(weights, "neighbour_news", [news(weights, one, heads) for one in neighbours])
-    return [*news(weights, story, heads), *titles, *hop(weights, "neighbour_ids", ids)]
+    titles = hop(weights, "neighbour_news", [encode_story(weights, neighbour, heads) for neighbour in neighbours])
+    return [*encode_story(weights, story, heads), *titles, *hop(weights, "neighbour_ids", ids)]
 
 
 def score(weights: Weights, reader: Reader, story: Story, neighbours: Sequence[Story], heads: int) -> float:

@@ -1,7 +1,7 @@
-"""LSTUR as its paper prints it, one float at a time: for one user, one candidate, and no padding anywhere.
+"""LSTUR as its paper prints it, one float at a time: one user, one candidate, no padding.
 
-Weights are nested lists named as in the model's state. Where the model departs from the paper, so do the loops: see
-its module.
+Weights are nested lists named as in the model's state. The loops depart from the paper where the model does; see its
+module.
 """
 
 import math
@@ -11,8 +11,8 @@ from typing import NamedTuple
 from reference.drpn_loops import Vector, Weights, dot, linear, mix, part, softmax, tanh
 
 
-class News(NamedTuple):
-    """One news: its words are rows of a table, none of them padding; a category that is 0 is none."""
+class Story(NamedTuple):
+    """Words are rows of a table, without padding; category 0 means none."""
 
     words: list[int]
     category: int
@@ -25,20 +25,20 @@ def word_vectors(weights: Weights, words: Sequence[int]) -> list[Vector]:
 
 
 def convolution(weights: Weights, vectors: Sequence[Vector]) -> list[list[float]]:
-    """c_i = ReLU(C [w_(i-M); ...; w_(i+M)] + b), nothing being added for words beyond the ends."""
+    """c_i = ReLU(C [w_(i-M); ...; w_(i+M)] + b); words beyond the ends are zero."""
     size = len(vectors[0])
     reach = (len(weights["filters.weight"][0]) // size - 1) // 2
-    found: list[list[float]] = []
+    result: list[list[float]] = []
     for i in range(len(vectors)):
-        found.append([])
+        result.append([])
         for filter_row, bias in zip(weights["filters.weight"], weights["filters.bias"], strict=True):
             total = bias
             for offset in range(-reach, reach + 1):
                 if 0 <= i + offset < len(vectors):
                     at = (offset + reach) * size
                     total += dot(filter_row[at : at + size], vectors[i + offset])
-            found[-1].append(max(total, 0.0))
-    return found
+            result[-1].append(max(total, 0.0))
+    return result
 
 
 def title(weights: Weights, words: Sequence[int]) -> Vector:
@@ -49,16 +49,16 @@ def title(weights: Weights, words: Sequence[int]) -> Vector:
         return untitled
     context = convolution(part(own, "convolution"), word_vectors(part(weights, "words"), words))
     query = own["aggregate.gate.weight"][0]
-    return mix(softmax([dot(query, tanh(linear(own, "aggregate.hidden", one))) for one in context]), context)
+    return mix(softmax([dot(query, tanh(linear(own, "aggregate.hidden", vector))) for vector in context]), context)
 
 
-def news(weights: Weights, one: News) -> list[float]:
+def encode_story(weights: Weights, story: Story) -> list[float]:
     """e = [e_t; e_v; e_sv]."""
-    found = list(title(weights, one.words))
-    for name, row in (("category", one.category), ("subcategory", one.subcategory)):
+    result = list(title(weights, story.words))
+    for name, row in (("category", story.category), ("subcategory", story.subcategory)):
         table = weights[f"{name}.table.weight"]
-        found += table[row] if row else [0.0] * len(table[0])
-    return found
+        result += table[row] if row else [0.0] * len(table[0])
+    return result
 
 
 def sigmoid(x: float) -> float:
@@ -66,7 +66,7 @@ def sigmoid(x: float) -> float:
 
 
 def gru(weights: Weights, state: Vector, items: Sequence[Vector]) -> Vector:
-    """h_k: r, z and the new state of each item, one number of the state at a time."""
+    """h_k, one number of the state at a time."""
     for item in items:
         gates, own = linear(weights, "items", item), linear(weights, "state", state)
         size = len(state)
@@ -80,10 +80,10 @@ def gru(weights: Weights, state: Vector, items: Sequence[Vector]) -> Vector:
     return state
 
 
-def user(weights: Weights, row: int, clicked: Sequence[News], combine: str) -> Vector:
-    """u, by one of the two ways of combining; row 0 is a user that training never saw."""
+def user(weights: Weights, row: int, clicked: Sequence[Story], combine: str) -> Vector:
+    """u, combined in one of the two ways; row 0 is an unknown user."""
     long: Vector = weights["users.ids.table.weight"][row] if row else weights["users.ids.unknown"]
-    items = [news(weights, one) for one in clicked]
+    items = [encode_story(weights, story) for story in clicked]
     if combine == "ini":
         return gru(part(weights, "recent"), long, items)
     if not items:
@@ -92,6 +92,6 @@ def user(weights: Weights, row: int, clicked: Sequence[News], combine: str) -> V
     return [*gru(part(weights, "recent"), [0.0] * size, items), *long]
 
 
-def score(weights: Weights, row: int, clicked: Sequence[News], candidate: News, combine: str) -> float:
+def score(weights: Weights, row: int, clicked: Sequence[Story], candidate: Story, combine: str) -> float:
     """u^T e."""
-    return dot(user(weights, row, clicked, combine), news(weights, candidate))
+    return dot(user(weights, row, clicked, combine), encode_story(weights, candidate))

@@ -1,6 +1,6 @@
-"""Metrics, noise AUC and the TF-IDF rule computed from their definitions, as loops over plain numbers.
+"""Metrics, noise AUC and the TF-IDF rule from their definitions, as loops over plain numbers.
 
-There is no formula for ties: the metrics are averaged over every order that the scores allow.
+There is no formula for ties: metrics are averaged over all orders that the scores allow.
 """
 
 import math
@@ -11,31 +11,31 @@ from itertools import groupby, permutations, product
 from statistics import fmean
 
 Order = list[bool]
-"""Labels of the candidates of an impression, best rank first."""
+"""The labels of an impression's candidates, best rank first."""
 
 
 def orders(scores: Sequence[float], clicked: Sequence[bool]) -> Iterator[Order]:
-    """Yield every order from the highest to the lowest score, with tied candidates in all their permutations."""
+    """All orders from the highest score to the lowest, with tied candidates in every order."""
     best_first = sorted(zip(scores, clicked, strict=True), key=lambda pair: -pair[0])
     ties = [[label for _, label in tie] for _, tie in groupby(best_first, key=lambda pair: pair[0])]
-    for permuted in product(*(permutations(tie) for tie in ties)):
-        yield [label for tie in permuted for label in tie]
+    for arranged in product(*(permutations(tie) for tie in ties)):
+        yield [label for tie in arranged for label in tie]
 
 
 def auc(order: Order) -> Fraction:
-    """Return the share of (clicked, skipped) pairs in which the clicked candidate ranks higher."""
+    """The share of pairs of a clicked and a skipped candidate in which the clicked one is first."""
     pairs = [(i, j) for i, first in enumerate(order) for j, second in enumerate(order) if first and not second]
     return Fraction(sum(i < j for i, j in pairs), len(pairs))
 
 
 def mrr(order: Order) -> Fraction:
-    """Return the mean over clicks of 1/rank."""
-    gains = [Fraction(1, rank) for rank, label in enumerate(order, start=1) if label]
-    return sum(gains, Fraction(0)) / len(gains)
+    """The mean over clicks of 1/rank."""
+    earned = [Fraction(1, rank) for rank, label in enumerate(order, start=1) if label]
+    return sum(earned, Fraction(0)) / len(earned)
 
 
 def ndcg(order: Order, k: int) -> float:
-    """Return the discounted gain of the first k ranks divided by the largest possible with as many clicks."""
+    """The discounted clicks within the first k ranks, divided by their best possible sum."""
     best = sorted(order, reverse=True)
     return _dcg(order, k) / _dcg(best, k)
 
@@ -45,20 +45,20 @@ def _dcg(order: Order, k: int) -> float:
 
 
 def expected(scores: Sequence[float], clicked: Sequence[bool]) -> dict[str, float] | None:
-    """Return the mean of each metric over all orders that the scores allow; None without a click or a skip."""
+    """The mean of each metric over all orders that the scores allow; None without a click or without a skip."""
     if len(set(clicked)) < 2:
         return None
-    all_orders = list(orders(scores, clicked))
+    tried = list(orders(scores, clicked))
     return {
-        "auc": float(sum(map(auc, all_orders)) / len(all_orders)),
-        "mrr": float(sum(map(mrr, all_orders)) / len(all_orders)),
-        "ndcg@5": fmean(ndcg(order, 5) for order in all_orders),
-        "ndcg@10": fmean(ndcg(order, 10) for order in all_orders),
+        "auc": float(sum(map(auc, tried)) / len(tried)),
+        "mrr": float(sum(map(mrr, tried)) / len(tried)),
+        "ndcg@5": fmean(ndcg(order, 5) for order in tried),
+        "ndcg@10": fmean(ndcg(order, 10) for order in tried),
     }
 
 
 def noise_auc(weights: Sequence[Sequence[float]], kinds: Sequence[Sequence[int]]) -> float:
-    """Return the mean, over users who have both kinds, of how often real feedback has more weight than noise."""
+    """The share of pairs in which real feedback outweighs noise; the mean over users who have both kinds."""
     by_user = []
     for user_weights, user_kinds in zip(weights, kinds, strict=True):
         real = [weight for weight, kind in zip(user_weights, user_kinds, strict=True) if kind == 1]
@@ -70,9 +70,9 @@ def noise_auc(weights: Sequence[Sequence[float]], kinds: Sequence[Sequence[int]]
 
 
 def tfidf_vectors(titles: Sequence[Sequence[int]]) -> list[dict[int, float]]:
-    """Return each title's TF-IDF vector: count times (ln((1 + titles) / (1 + titles with the word)) + 1), length 1.
+    """Each title's words with count times ln((1 + titles) / (1 + titles with the word)) + 1, scaled to length 1.
 
-    Words 0 and 1 are padding and the unknown word; titles without any other word are not counted.
+    Words 0 and 1 are padding and the unknown word; titles without another word do not count.
     """
     counts = [Counter(word for word in title if word > 1) for title in titles]
     number = sum(bool(count) for count in counts)
@@ -87,11 +87,8 @@ def tfidf_vectors(titles: Sequence[Sequence[int]]) -> list[dict[int, float]]:
     return vectors
 
 
-def tfidf_rule(titles: Sequence[Sequence[int]], same: Sequence[int], opposite: Sequence[int]) -> list[float]:
-    """Return for each story of `same`: mean cosine to the others of `same` minus mean cosine to `opposite`.
-
-    Padding gets 0.
-    """
+def tfidf_rule(titles: Sequence[Sequence[int]], own: Sequence[int], opposite: Sequence[int]) -> list[float]:
+    """For each story of `own`: mean cosine to the others of `own` minus mean cosine to `opposite`; padding gets 0."""
     vectors = tfidf_vectors(titles)
 
     def mean_similarity(story: int, others: list[int]) -> float:
@@ -101,8 +98,8 @@ def tfidf_rule(titles: Sequence[Sequence[int]], same: Sequence[int], opposite: S
         return fmean(products) if products else 0.0
 
     trust = []
-    for place, story in enumerate(same):
-        others = [other for at, other in enumerate(same) if other and at != place]
+    for place, story in enumerate(own):
+        others = [other for at, other in enumerate(own) if other and at != place]
         opposed = [other for other in opposite if other]
         trust.append(mean_similarity(story, others) - mean_similarity(story, opposed) if story else 0.0)
     return trust

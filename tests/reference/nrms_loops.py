@@ -1,7 +1,7 @@
-"""NRMS as its paper prints it, one float at a time: for one user, one candidate, and no padding anywhere.
+"""NRMS as its paper prints it, one float at a time: one user, one candidate, no padding.
 
-Weights are nested lists named as in the model's state. Each head's Q_k is made whole first, and V_k is applied to what
-the attention has summed. An attention over nothing gives a learned vector.
+Weights are nested lists named as in the model's state. The matrix Q_k of each head is multiplied out first, and V_k
+is applied to the sum of the attention. Attention over an empty sequence gives a learned vector.
 """
 
 import math
@@ -25,7 +25,7 @@ def head_rows(weights: Weights, name: str, k: int, heads: int) -> Matrix:
 
 
 def bilinear(weights: Weights, k: int, heads: int) -> Matrix:
-    """Q_k, of as many rows and columns as the items have numbers."""
+    """Q_k, a square matrix of the size of the items."""
     query, key = head_rows(weights, "query", k, heads), head_rows(weights, "key", k, heads)
     size, width = len(query), len(query[0])
     return [
@@ -35,18 +35,18 @@ def bilinear(weights: Weights, k: int, heads: int) -> Matrix:
 
 
 def self_attention(weights: Weights, items: Sequence[Vector], heads: int) -> Matrix:
-    """h_i of every item: h_{i,k} = V_k (sum of alpha^k_{i,j} e_j), all heads side by side."""
-    found: Matrix = [[] for _ in items]
+    """h_i of every item: h_{i,k} = V_k (sum of alpha^k_{i,j} e_j), all heads concatenated."""
+    result: Matrix = [[] for _ in items]
     for k in range(heads):
         q, v = bilinear(weights, k, heads), head_rows(weights, "value", k, heads)
         for i, item in enumerate(items):
             alpha = softmax([dot(item, times(q, other)) for other in items])
-            found[i] += times(v, mix(alpha, items))
-    return found
+            result[i] += times(v, mix(alpha, items))
+    return result
 
 
 def additive_attention(weights: Weights, items: Sequence[Vector]) -> list[float]:
-    """The sum of alpha_i h_i, alpha being the softmax of q^T tanh(V h_i + v)."""
+    """The sum of alpha_i h_i with alpha = softmax of q^T tanh(V h_i + v)."""
     v, bias = weights["aggregate.hidden.weight"], weights["aggregate.hidden.bias"]
     query = weights["aggregate.gate.weight"][0]
     return mix(softmax([dot(query, tanh(add(times(v, item), bias))) for item in items]), items)
@@ -59,7 +59,7 @@ def encode(weights: Weights, items: Sequence[Vector], heads: int) -> Any:
     return additive_attention(weights, self_attention(weights, items, heads))
 
 
-def news(weights: Weights, words: Sequence[int], heads: int) -> Vector:
+def encode_story(weights: Weights, words: Sequence[int], heads: int) -> Vector:
     """r: section 2.1."""
     vectors = [weights["words.table.weight"][word] for word in words]
     if "words.project.weight" in weights:
@@ -69,6 +69,6 @@ def news(weights: Weights, words: Sequence[int], heads: int) -> Vector:
 
 
 def score(weights: Weights, clicked: Sequence[Sequence[int]], candidate: Sequence[int], heads: int) -> float:
-    """u^T r: section 2.3; news are given by their words."""
-    read = [news(weights, words, heads) for words in clicked]
-    return dot(encode(part(weights, "user"), read, heads), news(weights, candidate, heads))
+    """u^T r: section 2.3; stories are lists of words."""
+    read = [encode_story(weights, words, heads) for words in clicked]
+    return dot(encode(part(weights, "user"), read, heads), encode_story(weights, candidate, heads))

@@ -1,4 +1,4 @@
-"""Word vectors and convolutions over them, written as loops over floats."""
+"""Words and filters over them, one float at a time."""
 
 from collections.abc import Sequence
 
@@ -15,16 +15,16 @@ def word_vectors(weights: Weights, words: Sequence[int]) -> list[Vector]:
 
 
 def convolution(weights: Weights, words: Sequence[Vector], window: int) -> list[list[float]]:
-    """ReLU(F [w_(i-a); ...; w_(i+b)] + f) for each word; b = a in an odd window, b = a + 1 in an even one."""
-    outputs = []
+    """ReLU(F [w_(i-a); ...; w_(i+b)] + f) of each word; b is a in an odd window, one more in an even one."""
+    result = []
     for i in range(len(words)):
         first = i - (window - 1) // 2
         total = list(weights["filters.bias"])
-        for offset in range(window):
-            if 0 <= first + offset < len(words):
-                word = words[first + offset]
+        for place in range(window):
+            if 0 <= first + place < len(words):
+                word = words[first + place]
                 for f, row in enumerate(weights["filters.weight"]):
                     for d, x in enumerate(word):
-                        total[f] += row[offset * len(word) + d] * x
-        outputs.append(relu(total))
-    return outputs
+                        total[f] += row[place * len(word) + d] * x
+        result.append(relu(total))
+    return result

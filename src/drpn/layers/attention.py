@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
 from drpn.layers.gather import segment_sum, sort_positions
-from drpn.layers.linear import Weight, aligned_linear, dot, padded_linear, split_heads
+from drpn.layers.linear import Weight, aligned_linear, at_least_float32, dot, padded_linear, split_heads
 from drpn.layers.tables import TableRows, weighted_sum
 
 SHORT = 64
@@ -31,6 +31,14 @@ def attend(
     """Eq. 1: softmax(Q K^T / sqrt(d)) V over the keys that the mask allows; zeros if it allows none."""
     logits = query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])  # (B Q K)
     return masked_softmax(logits, mask) @ value
+
+
+def attention_logits(
+    query: Float[Tensor, "... Q d"], key: Float[Tensor, "... K d"], mask: Bool[Tensor, "..."] | None = None
+) -> Float[Tensor, "... Q K"]:
+    """Q K^T / sqrt(d) in float32 at least; the smallest number of the type where `mask` is False."""
+    logits = at_least_float32(query @ key.transpose(-1, -2)) / math.sqrt(query.shape[-1])
+    return logits if mask is None else logits.masked_fill(~mask, torch.finfo(logits.dtype).min)
 
 
 def where_present(

@@ -81,6 +81,21 @@ def inner_products(left: Float[Tensor, "B C D"], right: Float[Tensor, "B F D"]) 
         return at_least_float32(left) @ at_least_float32(right).transpose(-1, -2)
 
 
+def dot_scores(stories: Float[Tensor, "B C D"], users: Float[Tensor, "B D"]) -> Float[Tensor, "B C"]:
+    """The inner product of each story with the vector of its user, in float32 at least."""
+    return inner_products(stories, users.unsqueeze(1)).squeeze(-1)
+
+
+def dot_rowwise(left: Float[Tensor, "... D"], right: Float[Tensor, "... D"]) -> Float[Tensor, "..."]:
+    """The inner product of each row with the same row of the other tensor, summed in float32 at least."""
+    return (left * right).sum(-1, dtype=torch.promote_types(left.dtype, torch.float32))
+
+
 def at_least_float32(values: Tensor) -> Tensor:
     """The values in float32, or in float64 if they are."""
     return values.to(torch.promote_types(values.dtype, torch.float32))
+
+
+def cast_like(values: Tensor, like: Tensor) -> Tensor:
+    """The values in the precision of another tensor."""
+    return values.to(like.dtype)

@@ -20,6 +20,20 @@ _TITLES_PER_STEP = 512
 """Titles that a CPU encodes together: as many as stay in its cache."""
 
 
+def draw_vectors(table: nn.Embedding, spread: float) -> None:
+    """Draw the vectors of a table from a normal distribution; the padding row is zero."""
+    nn.init.normal_(table.weight, std=spread)
+    with torch.no_grad():
+        table.weight[0] = 0
+
+
+def embedding_table(count: int, size: int, spread: float) -> nn.Embedding:
+    """A table of random vectors; the padding row is zero."""
+    table = nn.Embedding(count, size, padding_idx=0)
+    draw_vectors(table, spread)
+    return table
+
+
 class Dropout(nn.Dropout):
     """Dropout; on a CPU drawn from random bytes, which is much faster, with the share rounded to 1/256.
 
@@ -120,10 +134,7 @@ class IdVectors(nn.Module):
 
     def __init__(self, news: int, size: int, dropped: float) -> None:
         super().__init__()
-        self.table = nn.Embedding(news, size, padding_idx=0)
-        nn.init.normal_(self.table.weight, std=ID_SPREAD)
-        with torch.no_grad():
-            self.table.weight[0] = 0
+        self.table = embedding_table(news, size, ID_SPREAD)
         self.unknown = nn.Parameter(torch.zeros(size))
         self.dropped = dropped
 

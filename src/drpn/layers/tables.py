@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from drpn.layers.gather import gather, gather_rows, weighted_rows
-from drpn.layers.linear import Weight, joint_linear
+from drpn.layers.linear import Weight, cast_like, joint_linear
 
 
 @dataclass(frozen=True)
@@ -179,6 +179,27 @@ def weighted_sum(weights: Float[Tensor, "B S"], values: Float[Tensor, "B S D"] |
             .to(values.dtype)
         )
     return torch.einsum("bh,bhd->bd", weights, values)
+
+
+def weighted_sums(weights: Float[Tensor, "... Q S"], values: Float[Tensor, "... S D"]) -> Float[Tensor, "... Q D"]:
+    """Several weighted sums of the same values, in their precision."""
+    return cast_like(weights, values) @ values
+
+
+def equal_weights(mask: Bool[Tensor, "B S"], values: Float[Tensor, "B S D"]) -> Float[Tensor, "B S"]:
+    """The weights of a mean over the values where `mask` is True: 1 / their number there, 0 elsewhere."""
+    present = cast_like(mask, values)
+    return present / present.sum(-1, keepdim=True).clamp(min=1)
+
+
+def masked_mean(values: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B D"]:
+    """The mean of the values where `mask` is True; zeros if it is False throughout."""
+    return weighted_sum(equal_weights(mask, values), values)
+
+
+def masked_sum(values: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B D"]:
+    """The sum of the values where `mask` is True."""
+    return weighted_sum(cast_like(mask, values), values)
 
 
 def concat_sequences(parts: Sequence[TableRows]) -> TableRows:

@@ -20,13 +20,13 @@ from drpn.models.drpn import ABLATIONS, Drpn, DrpnSettings
 
 @dataclass(frozen=True)
 class Entry:
-    """A model, the defaults of its settings and of its training, and where it was published."""
+    """A model, the defaults of its settings and of its training, and its paper."""
 
     model: Callable[[Any, DataShape], ClickModel]
     settings: Any
     paper: str
     training: Mapping[str, Any] = field(default_factory=dict)
-    """Those settings of its training that are not as in every other model."""
+    """Training settings that differ from the general defaults."""
 
 
 _DRPN = "Hu, Qiu and Wu, Findings of NAACL 2022"

@@ -1,4 +1,4 @@
-"""A news as the four features that the methods of the paper's comparison are given, each a vector of the same size."""
+"""A story as four features, each a vector of the same size, for the models that read features and not words."""
 
 import torch
 from jaxtyping import Float
@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from drpn.batches.batch import NewsRows
 from drpn.layers.attention import where_present
 from drpn.layers.gather import gather_rows
-from drpn.layers.news import WORD_SPREAD, IdVectors, WordVectors
-from drpn.layers.tables import weighted_sum
+from drpn.layers.news import WORD_SPREAD, IdVectors, WordVectors, draw_vectors
+from drpn.layers.tables import masked_mean
 from drpn.models.base import DataShape
 
 FIELDS = 4
@@ -16,9 +16,9 @@ FIELDS = 4
 
 
 class NewsFields(nn.Module):
-    """The vector of each feature; a title's is the mean of its words', a learned one where there is no word.
+    """The vector of each feature; a title's is the mean of its word vectors, or a learned one without words.
 
-    Where they are `weighted`, a number for each feature stands in front of its vector; it begins at 0.
+    With `weighted`, the first column is a weight for each feature, which starts at 0.
     """
 
     def __init__(self, size: int, id_dropout: float, shape: DataShape, *, weighted: bool = False) -> None:
@@ -30,27 +30,23 @@ class NewsFields(nn.Module):
         self.ids = IdVectors(shape.news, columns, id_dropout)
         self.category = nn.Embedding(shape.categories, columns, padding_idx=0)
         self.subcategory = nn.Embedding(shape.subcategories, columns, padding_idx=0)
-        with torch.no_grad():
-            for table in (self.category, self.subcategory):
-                table.weight.normal_(std=WORD_SPREAD)
-                table.weight[0] = 0
-            if self.word_weights is not None:
+        for table in (self.category, self.subcategory):
+            draw_vectors(table, WORD_SPREAD)
+        if self.word_weights is not None:
+            with torch.no_grad():
                 self.word_weights.weight.zero_()
                 for table in (self.ids.table, self.category, self.subcategory):
                     table.weight[:, 0] = 0
 
     def forward(self, news: NewsRows) -> Float[Tensor, "U F columns"]:
-        """Title, id, category and subcategory of each news."""
-        words = self.words(news.words)  # (U W D)
+        """Title, id, category and subcategory of each story."""
+        words, mask = self.words(news.words), news.words != 0  # (U W D), (U W)
         if self.word_weights is not None:
             words = torch.cat([gather_rows(self.word_weights.weight, news.words), words], dim=-1)
-        there = (news.words != 0).to(words.dtype)  # (U W)
-        count = there.sum(-1, keepdim=True)  # (U 1)
-        title = weighted_sum(there / count.clamp(min=1), words)  # (U D)
-        found = [
-            where_present(title, count.squeeze(-1) > 0, self.untitled),
+        fields = [
+            where_present(masked_mean(words, mask), mask.any(-1), self.untitled),
             self.ids(news.rows, news.seen),
             gather_rows(self.category.weight, news.category),
             gather_rows(self.subcategory.weight, news.subcategory),
         ]
-        return torch.stack(found, dim=1)
+        return torch.stack(fields, dim=1)

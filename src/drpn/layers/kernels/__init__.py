@@ -1,4 +1,4 @@
-"""Triton kernels, for machines with a GPU; each has a plain version beside its caller, which is its reference.
+"""Triton kernels for GPUs. Each has a plain version next to its caller, against which it is tested.
 
-Strides and sizes of rows are constants of a kernel: with them the compiler knows how many bytes it may load at once.
+Strides and sizes of rows are compile-time constants, so that the compiler knows how many bytes it can load at once.
 """

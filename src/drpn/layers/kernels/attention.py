@@ -1,9 +1,9 @@
 # mypy: ignore-errors
 # ruff: noqa: N803
-"""Self-attention of short sequences, whole heads in registers: see `drpn.layers.attention.self_attention`.
+"""Self-attention of short sequences, with whole heads in registers; see `drpn.layers.attention.self_attention`.
 
-A sequence is a stretch of the rows of a table, or the rows at its positions. `marks` says what is there: the positions,
-0 where there is nothing, or a mask.
+A sequence is either consecutive rows of a table, or the rows at its positions. `marks` is a mask in the first case, and
+the positions in the second, with 0 for padding.
 """
 
 import torch
@@ -12,7 +12,7 @@ import triton.language as tl
 from torch import Tensor
 
 LONGEST = 64
-"""Of a sequence, and of a head."""
+"""The longest sequence, and the largest head."""
 
 
 @triton.jit
@@ -20,9 +20,9 @@ def _head(
     table, marks, b, h, length, size: tl.constexpr, head_size: tl.constexpr, row_stride: tl.constexpr,
     scale: tl.constexpr, AT: tl.constexpr, BLOCK_S: tl.constexpr, BLOCK_D: tl.constexpr,
 ):  # fmt: skip
-    """Queries, keys and values of one head of one sequence, and its softmax(q k^T scale).
+    """Queries, keys and values of one head of one sequence, and softmax(q k^T scale).
 
-    It is taken over what is there, or over everything where nothing is.
+    The softmax leaves out padding, unless the whole sequence is padding.
     """
     s, d = tl.arange(0, BLOCK_S), tl.arange(0, BLOCK_D)
     mark = tl.load(marks + b * length + s, mask=s < length, other=0)
@@ -47,7 +47,7 @@ def _attention_forward(
     table, marks, out, length, size: tl.constexpr, head_size: tl.constexpr, row_stride: tl.constexpr,
     scale: tl.constexpr, AT: tl.constexpr, BLOCK_S: tl.constexpr, BLOCK_D: tl.constexpr,
 ):  # fmt: skip
-    """One head of one sequence."""
+    """The output of one head of one sequence."""
     b, h = tl.program_id(0).to(tl.int64), tl.program_id(1)
     s, d = tl.arange(0, BLOCK_S), tl.arange(0, BLOCK_D)
     _q, _k, v, weight = _head(table, marks, b, h, length, size, head_size, row_stride, scale, AT, BLOCK_S, BLOCK_D)
@@ -61,7 +61,7 @@ def _attention_backward(
     table, marks, grad, out, length, size: tl.constexpr, head_size: tl.constexpr, row_stride: tl.constexpr,
     scale: tl.constexpr, AT: tl.constexpr, out_stride: tl.constexpr, BLOCK_S: tl.constexpr, BLOCK_D: tl.constexpr,
 ):  # fmt: skip
-    """The gradient of one head of one sequence; its weights are computed again."""
+    """The gradient of one head of one sequence; the weights are recomputed."""
     b, h = tl.program_id(0).to(tl.int64), tl.program_id(1)
     s, d = tl.arange(0, BLOCK_S), tl.arange(0, BLOCK_D)
     q, k, v, weight = _head(
@@ -91,7 +91,7 @@ def _plan(table: Tensor, marks: Tensor, heads: int, size: int) -> tuple[tuple[in
 
 @torch.library.custom_op("drpn::short_attention", mutates_args=())
 def short_attention(table: Tensor, marks: Tensor, heads: int, size: int) -> Tensor:
-    """What each item of each sequence reads; `marks` are positions, or a mask of sequences that lie in order."""
+    """What each item reads of its sequence; `marks` are positions, or a mask of sequences that are stored in order."""
     grid, constants, blocks = _plan(table, marks, heads, size)
     out = table.new_empty(*marks.shape, size)
     if out.numel():
@@ -106,7 +106,7 @@ def _(table: Tensor, marks: Tensor, heads: int, size: int) -> Tensor:  # noqa: A
 
 @torch.library.custom_op("drpn::short_attention_backward", mutates_args=())
 def short_attention_backward(table: Tensor, marks: Tensor, grad: Tensor, heads: int, size: int) -> Tensor:
-    """The gradient of what each place read of the table: as wide as its rows, what is no query, key or value 0."""
+    """The gradient of the row that each position reads; columns after query, key and value are 0."""
     grid, constants, blocks = _plan(table, marks, heads, size)
     out = table.new_empty(marks.numel(), table.shape[1])
     out[:, 3 * size :] = 0

@@ -1,10 +1,10 @@
 # mypy: ignore-errors
 # ruff: noqa: N803
-"""The similarities of DRPN's denoising, nothing of them written but the results: see `drpn.layers.denoising`.
+"""The similarities of DRPN's denoising, without intermediate results in memory; see `drpn.layers.denoising`.
 
-One program has one user's sequence. `own` has for each news query, key, value and the halves of both similarity heads
-that read the news itself, side by side, `other` keys and values for the opposite sequence; both are read at positions,
-some columns at a time.
+One program computes the sequence of one user. A row of `own` holds query, key, value and the story's half of each
+similarity head; a row of `other` holds key and value for the opposite sequence. Both are read at positions, a block of
+columns at a time.
 """
 
 import torch
@@ -13,21 +13,21 @@ import triton.language as tl
 from torch import Tensor
 
 LONGEST = 64
-"""Of a sequence."""
+"""The longest sequence."""
 _COLUMNS = 64
 """Columns read at a time."""
 
 
 @triton.jit
 def _rows(table, row, d, D: tl.constexpr, part: tl.constexpr, stride: tl.constexpr):
-    """Some columns of one part of the rows; zeros where there is no row."""
+    """A block of columns of one part of the rows; zeros at padding."""
     inside = (row > 0)[:, None] & (d < D)[None, :]
     return tl.load(table + row[:, None] * stride + part * D + d[None, :], mask=inside, other=0.0)
 
 
 @triton.jit
 def _softmax(logits, allowed):
-    """Over what is allowed; zeros where nothing is."""
+    """Softmax where `allowed` is true; zeros if it is false throughout."""
     logits = tl.where(allowed, logits, -1e30)
     raised = tl.where(allowed, tl.exp(logits - tl.max(logits, 1)[:, None]), 0.0)
     return raised / tl.maximum(tl.sum(raised, 1)[:, None], 1e-30)
@@ -43,7 +43,7 @@ def _weights(
     own, other, row, far, D: tl.constexpr, own_stride: tl.constexpr, other_stride: tl.constexpr, scale: tl.constexpr,
     OPPOSITE: tl.constexpr, BLOCK_S: tl.constexpr, BLOCK_T: tl.constexpr, BLOCK_D: tl.constexpr,
 ):  # fmt: skip
-    """Eqs. 4 and 5: how much each news reads of the rest of its sequence, and of the opposite one."""
+    """Eqs. 4 and 5: attention weights over the rest of the sequence, and over the opposite sequence."""
     s = tl.arange(0, BLOCK_S)
     intra = tl.zeros((BLOCK_S, BLOCK_S), tl.float32)
     inter = tl.zeros((BLOCK_S, BLOCK_T), tl.float32)
@@ -99,7 +99,7 @@ def _similarities_backward(
     length, far_length, D: tl.constexpr, own_stride: tl.constexpr, other_stride: tl.constexpr, scale: tl.constexpr,
     OPPOSITE: tl.constexpr, PARTS: tl.constexpr, BLOCK_S: tl.constexpr, BLOCK_T: tl.constexpr, BLOCK_D: tl.constexpr,
 ):  # fmt: skip
-    """The gradient of one sequence; what was read is computed again."""
+    """The gradient of one sequence; the attention is recomputed."""
     b = tl.program_id(0).to(tl.int64)
     s, t = tl.arange(0, BLOCK_S), tl.arange(0, BLOCK_T)
     row = tl.load(positions + b * length + s, mask=s < length, other=0).to(tl.int64)
@@ -199,15 +199,15 @@ def similarities(
 ) -> tuple[Tensor, Tensor]:
     """See `drpn.layers.denoising.similarities`."""
     size = to_similar.shape[0]
-    found = tuple(torch.empty(positions.shape, dtype=torch.float32, device=own.device) for _ in range(2))
+    results = tuple(torch.empty(positions.shape, dtype=torch.float32, device=own.device) for _ in range(2))
     if positions.numel():
         constants, blocks = _plan(own, other, positions, others, size)
         _similarities_forward[(len(positions),)](
             own, own if other is None else other, positions.contiguous(), others.contiguous(), to_similar,
             to_similar if to_contrary is None else to_contrary, to_similar if unopposed is None else unopposed,
-            *found, *constants, **blocks,
+            *results, *constants, **blocks,
         )  # fmt: skip
-    return found
+    return results
 
 
 @similarities.register_fake
@@ -227,8 +227,10 @@ def similarities_backward(
     of_similar: Tensor,
     of_contrary: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Gradients at each place of both sequences (nothing is written where there is no news), and of three vectors
-    for each user."""
+    """Gradients at each position of both sequences, and of three vectors for each user.
+
+    Gradients at padding are not initialised.
+    """
     size, parts = to_similar.shape[0], 4 if other is None else 5
     results = _room(own, positions, others, size, parts)
     if positions.numel():

@@ -1,6 +1,6 @@
 # mypy: ignore-errors
 # ruff: noqa: N803
-"""DRPN's fusion and inner products for every candidate, without gradients: see `drpn.models.drpn.View`."""
+"""DRPN's fusion and inner products for every candidate, without gradients; see `drpn.layers.fusion`."""
 
 import torch
 import triton
@@ -35,7 +35,7 @@ def _fused_scores(
 def fused_scores(
     candidates: Tensor, plain: Tensor, halves: Tensor, users: Tensor, interests: Tensor, out: Tensor, bias: Tensor
 ) -> Tensor:
-    """Eqs. 9 to 11 and the inner product for every candidate, nothing of them written; without gradients."""
+    """Eqs. 9 to 11 and the inner product for every candidate, without intermediate results and gradients."""
     batch, width = candidates.shape
     scores = torch.empty(batch, width, dtype=torch.float32, device=candidates.device)
     count, size = out.shape

@@ -1,6 +1,6 @@
 # mypy: ignore-errors
 # ruff: noqa: N803
-"""Sums of rows by key, and weighted sums of rows at positions: see `drpn.layers.gather`."""
+"""Sums of rows by key, and weighted sums of rows at positions; see `drpn.layers.gather`."""
 
 import torch
 import triton
@@ -8,7 +8,7 @@ import triton.language as tl
 from torch import Tensor
 
 _POSITIONS, _COLUMNS = 32, 128
-"""Positions and columns that one program of the segment sum adds up."""
+"""Positions and columns that one program of the segment sum reads."""
 _WIDE = 64
 """Columns that one program of the weighted sum reads at a time."""
 
@@ -18,7 +18,7 @@ def _segment_sum(
     values, weights, keys, order, sums, positions, width, columns: tl.constexpr, row_stride: tl.constexpr,
     WEIGHTED: tl.constexpr, BLOCK_P: tl.constexpr, BLOCK_D: tl.constexpr,
 ):  # fmt: skip
-    """A stretch of sorted positions: what has one key is added up here, and then once to the key's row."""
+    """Sum a block of sorted positions by key, and add each sum to the row of its key with one atomic operation."""
     place = tl.program_id(0) * BLOCK_P + tl.arange(0, BLOCK_P)
     column = tl.program_id(1) * BLOCK_D + tl.arange(0, BLOCK_D)
     there = place < positions
@@ -54,7 +54,7 @@ def _summed(values: Tensor, weights: Tensor | None, width: int, keys: Tensor, or
 
 @torch.library.custom_op("drpn::sorted_segment_sum", mutates_args=())
 def sorted_segment_sum(values: Tensor, keys: Tensor, order: Tensor, count: int) -> Tensor:
-    """See `drpn.layers.gather.segment_sum`; sums in float32, whatever the values are."""
+    """See `drpn.layers.gather.segment_sum`; sums are in float32."""
     return _summed(values, None, 1, keys, order, count)
 
 
@@ -65,7 +65,7 @@ def _(values: Tensor, keys: Tensor, order: Tensor, count: int) -> Tensor:  # noq
 
 @torch.library.custom_op("drpn::weighted_segment_sum", mutates_args=())
 def weighted_segment_sum(values: Tensor, weights: Tensor, keys: Tensor, order: Tensor, count: int) -> Tensor:
-    """The same of rows that are never written: `weights[b, s] * values[b]` at place (b, s)."""
+    """The segment sum of the rows `weights[b, s] * values[b]`, which are never written to memory."""
     return _summed(values, weights.contiguous(), weights.shape[1], keys, order, count)
 
 
@@ -79,7 +79,7 @@ def _weighted_rows(
     table, positions, weights, out, length, columns: tl.constexpr, row_stride: tl.constexpr,
     BLOCK_S: tl.constexpr, BLOCK_D: tl.constexpr,
 ):  # fmt: skip
-    """The weighted sum of one sequence, some columns of it."""
+    """A block of columns of the weighted sum of one sequence."""
     b = tl.program_id(0).to(tl.int64)
     s, d = tl.arange(0, BLOCK_S), tl.program_id(1) * BLOCK_D + tl.arange(0, BLOCK_D)
     row = tl.load(positions + b * length + s, mask=s < length, other=0).to(tl.int64)
@@ -127,7 +127,7 @@ def _(table: Tensor, positions: Tensor, weights: Tensor) -> Tensor:  # noqa: ARG
 
 @torch.library.custom_op("drpn::products_with_rows", mutates_args=())
 def products_with_rows(table: Tensor, positions: Tensor, vectors: Tensor) -> Tensor:
-    """For each place (b, s) the inner product of `vectors[b]` with the row at its position, in float32."""
+    """The inner product of `vectors[b]` with the row at each position (b, s), in float32."""
     out = torch.empty(positions.shape, dtype=torch.float32, device=table.device)
     if out.numel():
         _products_with_rows[(len(out),)](

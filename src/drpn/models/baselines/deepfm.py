@@ -6,13 +6,14 @@ are the paper's; `docs/paper-map.md` lists its formulas with their tests. The fe
     y = y_FM + y_DNN
     a^(0) = [e_1; ...; e_m],  a^(l+1) = ReLU(W^(l) a^(l) + b^(l)),  y_DNN = W^(H+1) a^(H)
 
-The first layer is the only one that reads fields. W^(0) [user; news] is computed as W_u user + W_n news, one half once
-for each user and the other once for each news: the numbers are those of the plain formulation.
+Only the first layer reads fields. W^(0) [user; story] is computed as W_u user + W_n story, one half once per user, the
+other once per story. The results are exactly those of the plain formulation.
 
-Departs from the paper: neither y nor y_DNN passes through a sigmoid; the loss is that of all models here, a softmax
-over candidates. What is the same for all candidates of a user, and so neither changes their order nor is learnt, is
-left out: of y_FM what LibFM leaves out, and the bias of y_DNN. News and users that training never saw share a learned
-vector.
+Departs from the paper: neither y nor y_DNN passes through a sigmoid; all models here share one loss, a softmax over
+candidates.
+Departs from the paper: terms that are the same for all candidates of a user are left out: those of y_FM that LibFM
+leaves out, and the bias of y_DNN. Neither the order of candidates nor the loss depends on them.
+Departs from the paper: stories and users that training never saw share a learned vector.
 """
 
 from dataclasses import dataclass
@@ -42,9 +43,9 @@ class DeepFmSettings:
     layers: int = 3
     """H: hidden layers of the deep network."""
     dropout: float = 0.5
-    """After each hidden layer."""
+    """Dropout after each hidden layer."""
     id_dropout: float = 0.1
-    """Share of news and of users that are given the "unknown" vector at each step of training."""
+    """Share of stories and of users that get the "unknown" vector at each training step."""
 
     def __post_init__(self) -> None:
         check_positive(self, "size", "hidden", "layers")
@@ -52,26 +53,26 @@ class DeepFmSettings:
 
 
 class DeepFmRows(NamedTuple):
-    """What is known of some news before any user comes in."""
+    """What is stored of each story."""
 
     factors: Factors
     half: Float[Tensor, "U hidden"]
-    """W_n news: what their fields bring to the first layer."""
+    """W_n story: the half of the first layer that depends on the story."""
     clicked: Float[Tensor, "U clicked"]
-    """The features that they give to a user who clicked them."""
+    """The features that the story adds to a user who clicked it."""
 
 
 class DeepFmReaders(NamedTuple):
-    """What is known of some users before any candidate comes in."""
+    """What the model knows of each user."""
 
     vector: Float[Tensor, "B D"]
-    """The sum of x_i v_i over their features."""
+    """The sum of x_i v_i over the user's features."""
     half: Float[Tensor, "B hidden"]
-    """W_u user + b: what their fields bring to the first layer."""
+    """W_u user + b: the half of the first layer that depends on the user."""
 
 
 class DeepNetwork(nn.Module):
-    """y_DNN: hidden layers of ReLU over the fields of a user and of a news."""
+    """y_DNN: hidden layers with ReLU over the fields of a user and a story."""
 
     def __init__(self, settings: DeepFmSettings) -> None:
         super().__init__()
@@ -83,10 +84,10 @@ class DeepNetwork(nn.Module):
         self.out = nn.Linear(settings.hidden, 1, bias=False)
         self.dropout = Dropout(settings.dropout)
 
-    def forward(self, users: Float[Tensor, "B 1 hidden"], news: Float[Tensor, "B C hidden"]) -> Float[Tensor, "B C"]:
-        """The score of each news, of the halves of the first layer."""
+    def forward(self, users: Float[Tensor, "B 1 hidden"], stories: Float[Tensor, "B C hidden"]) -> Float[Tensor, "B C"]:
+        """The score of each candidate, from the two halves of the first layer."""
         # a^(1) = ReLU(W^(0) a^(0) + b^(0))
-        hidden = self.dropout(torch.relu(users + news))  # (B C hidden)
+        hidden = self.dropout(torch.relu(users + stories))  # (B C hidden)
         for layer in self.deeper:
             # a^(l+1) = ReLU(W^(l) a^(l) + b^(l))
             hidden = self.dropout(torch.relu(layer(hidden)))
@@ -94,8 +95,8 @@ class DeepNetwork(nn.Module):
         return dot(hidden, self.out.weight[0])
 
 
-class DeepFm(ClickModel):
-    """Reads who the user is and what was clicked, as a bag; ignores what was skipped."""
+class DeepFm(ClickModel[DeepFmRows, DeepFmReaders]):
+    """Reads the user's id and the clicked stories, in any order; does not read skipped stories."""
 
     def __init__(self, settings: DeepFmSettings, shape: DataShape) -> None:
         super().__init__()
@@ -105,17 +106,17 @@ class DeepFm(ClickModel):
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """Clicked news alone."""
+        """Clicked stories only."""
         return ("clicked",)
 
     def encode_news(self, news: NewsRows) -> DeepFmRows:
-        """The features of each news, and what they bring to the first layer."""
+        """The features of each story, and its half of the first layer."""
         features = self.features.news_features(news)
         half = aligned_linear(features.fields.flatten(1), self.deep.news.weight)
         return DeepFmRows(features.factors, half, features.clicked)
 
     def read(self, encoded: DeepFmRows, profiles: Profiles) -> DeepFmReaders:
-        """The features of each user, and what they bring to the first layer."""
+        """The features of each user, and the user's half of the first layer."""
         fields = self.features.user_features(encoded.clicked, profiles)
         return DeepFmReaders(fields.sum(1), self.deep.user(fields.flatten(1)))
 

@@ -1,19 +1,23 @@
-"""DEERS: one recurrent network over what was clicked, another over what was skipped, each matched with the candidate.
+"""DEERS: one recurrent network over clicked stories, one over skipped stories, each matched with the candidate.
 
 Zhao, Zhang, Ding, Xia, Tang and Yin, "Recommendations with Negative Feedback via Pairwise Deep Reinforcement Learning",
 KDD 2018. Symbols are the paper's; `docs/paper-map.md` lists its formulas with their tests.
 
-    Q(s_+, s_-, a): the first layers read (s_+, a) apart from (s_-, a), the last ones join the two
+    Q(s_+, s_-, a): the first layers read (s_+, a) and (s_-, a) separately, the last layers read both results
 
-What depends on a news alone is computed once for each news: the input weights of both recurrent networks, and the
-action's half of both first layers, W [s; a] = W_s s + W_a a. The numbers are those of the plain formulation.
+Computed once per story: the input projections of both recurrent networks, and the action's half of both first layers,
+W [s; a] = W_s s + W_a a. The results are exactly those of the plain formulation.
 
-Departs from the paper: DRPN's compares it as a click model, and so it is one here: Q is a score, trained by the loss of
-all models, and not the reward to come. There is no discount, no next state, and no regularisation by a competitor, an
-item of the same category with the other feedback; the loss sets each click against skips of its impression. An item,
-there one vector trained beforehand, is the title (the mean of its words), id, category and subcategory side by side.
-The states are those of all models here, not the newest ten news. The reset gate is applied to U h, not to h. A user who
-has clicked or skipped nothing has a learned state. The last layer has no bias: nothing could be learnt of it.
+Departs from the paper: Q is the score of a click model, as in the comparison of the DRPN paper. It is trained with the
+loss of all models here, not on future reward: there is no discount and no next state.
+Departs from the paper: no regularisation by a competitor, an item of the same category with the opposite feedback; the
+loss compares each click with skipped stories of its impression.
+Departs from the paper: an item is not one pre-trained vector but title (the mean of its words), id, category and
+subcategory, concatenated.
+Departs from the paper: the states read the whole profile, not the newest ten stories.
+Departs from the paper: the reset gate is applied to U h, not to h.
+Departs from the paper: a user who has clicked or skipped nothing has a learned state.
+Departs from the paper: the last layer has no bias, which would be the same for all candidates.
 """
 
 from dataclasses import dataclass
@@ -37,7 +41,7 @@ from drpn.models.fields import FIELDS, NewsFields
 
 @dataclass(frozen=True, kw_only=True)
 class DeersSettings:
-    """DEERS; the numbers of layers are the paper's, the sizes, which it does not give for such news, DRPN's or ours."""
+    """DEERS; the numbers of layers are the paper's. It has no sizes for stories; those are DRPN's or ours."""
 
     size: int = 300
     """Size of the vectors of a title, an id, a category and a subcategory."""
@@ -46,11 +50,11 @@ class DeersSettings:
     apart: int = 3
     """Layers that read one state with the candidate."""
     joined: int = 2
-    """Layers that read what the others made of both states, the one that gives Q counted."""
+    """Layers that read the results of both sides, including the last, which gives Q."""
     dropout: float = 0.2
-    """On the features of news."""
+    """Dropout on the features of stories."""
     id_dropout: float = 0.1
-    """Share of news that are given the "unknown" id vector at each step of training."""
+    """Share of stories that get the "unknown" id vector at each training step."""
 
     def __post_init__(self) -> None:
         check_positive(self, "size", "hidden", "apart", "joined")
@@ -58,30 +62,30 @@ class DeersSettings:
 
 
 class SideRows(NamedTuple):
-    """What some news bring to one side."""
+    """What one side stores of each story."""
 
     item: Float[Tensor, "U 3h"]
-    """To its recurrent network, as an item of the sequence."""
+    """Input projections for the recurrent network, as an item of the sequence."""
     action: Float[Tensor, "U h"]
-    """To its first layer, as the candidate: W_a a."""
+    """W_a a: the half of the first layer, as the candidate."""
 
 
 class DeersRows(NamedTuple):
-    """What is known of some news before any user comes in."""
+    """What is stored of each story."""
 
     clicked: SideRows
     skipped: SideRows
 
 
 class DeersReaders(NamedTuple):
-    """What is known of some users before any candidate comes in: W_s s + b of both first layers."""
+    """What the model knows of each user: W_s s + b of both first layers."""
 
     clicked: Float[Tensor, "B h"]
     skipped: Float[Tensor, "B h"]
 
 
 class Side(nn.Module):
-    """One sequence as a state, and the layers that read this state with the candidate."""
+    """The state of one sequence, and the layers that read it with the candidate."""
 
     def __init__(self, width: int, hidden: int, layers: int) -> None:
         super().__init__()
@@ -93,27 +97,27 @@ class Side(nn.Module):
         self.deeper = nn.ModuleList(nn.Linear(hidden, hidden) for _ in range(layers - 1))
 
     def encode(self, items: Float[Tensor, "U width"]) -> SideRows:
-        """What each news brings, as an item and as the candidate."""
+        """Projections of each story, as an item and as the candidate."""
         projected = joint_linear(items, [*self.gru.weights(), Weight.from_layer(self.action)])
         hidden = self.action.out_features
         return SideRows(*torch.split(projected, [3 * hidden, hidden], dim=-1))
 
     def read(self, items: Float[Tensor, "B S 3h"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B h"]:
-        """The state's half of the first layer."""
+        """W_s s + b: the half of the first layer that depends on the state."""
         # s: the state after the last item
         state = where_present(self.gru(items, mask), mask.any(-1), self.nothing)  # (B h)
         return aligned_linear(state, self.state.weight, self.state.bias)
 
     def match(self, state: Float[Tensor, "B h"], action: Float[Tensor, "B C h"]) -> Float[Tensor, "B C h"]:
-        """What the layers of this side make of each candidate."""
+        """The output of the layers of this side for each candidate."""
         hidden = torch.relu(state.unsqueeze(1) + action)  # (B C h)
         for layer in self.deeper:
             hidden = torch.relu(layer(hidden))
         return hidden
 
 
-class Deers(ClickModel):
-    """Reads what was clicked and what was skipped, both in their order."""
+class Deers(ClickModel[DeersRows, DeersReaders]):
+    """Reads clicked and skipped stories, both in order."""
 
     def __init__(self, settings: DeersSettings, shape: DataShape) -> None:
         super().__init__()
@@ -124,16 +128,16 @@ class Deers(ClickModel):
         self.clicked = Side(width, hidden, settings.apart)
         self.skipped = Side(width, hidden, settings.apart)
         widths = [2 * hidden, *[hidden] * (settings.joined - 1)]
-        self.joined = nn.ModuleList(nn.Linear(one, hidden) for one in widths[:-1])
+        self.joined = nn.ModuleList(nn.Linear(width, hidden) for width in widths[:-1])
         self.out = nn.Linear(widths[-1], 1, bias=False)
 
     def encode_news(self, news: NewsRows) -> DeersRows:
-        """The features of each news, as either side needs them."""
+        """The projections of each story that each side needs."""
         items = self.dropout(self.fields(news).flatten(1))  # (U 4D)
         return DeersRows(self.clicked.encode(items), self.skipped.encode(items))
 
     def read(self, encoded: DeersRows, profiles: Profiles) -> DeersReaders:
-        """s_+ and s_-, as the first layers need them."""
+        """W_s s + b for s_+ and s_-."""
         return DeersReaders(
             self.clicked.read(gather_rows(encoded.clicked.item, profiles.clicked), profiles.clicked_mask),
             self.skipped.read(gather_rows(encoded.skipped.item, profiles.skipped), profiles.skipped_mask),

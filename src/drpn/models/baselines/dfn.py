@@ -1,22 +1,26 @@
-"""DFN: transformers over what was clicked and over what was skipped, the candidate in both, then wide, FM and deep.
+"""DFN: transformers over clicked and over skipped stories, both with the candidate, then wide, FM and deep parts.
 
 Xie, Ling, Wang, Wang, Xia and Lin, "Deep Feedback Network for Recommendation", IJCAI 2020. Symbols are the paper's;
-`docs/paper-map.md` lists its formulas with their tests. Where the paper does not say, its authors' program is followed.
+`docs/paper-map.md` lists its formulas with their tests. Where the paper is silent, the authors' program is followed.
 
-    internal: f_c, f_u = the mean over t, x_1, ..., x_n of FFN(MultiHead(t, x_1, ..., x_n)), of clicks and of skips
-    external: f_uc = the skips x_j, weighted by an attention that f_c instructs
+    internal: f_c, f_u = the mean over t, x_1, ..., x_n of FFN(MultiHead(t, x_1, ..., x_n)), for clicks and for skips
+    external: f_uc = the skipped stories x_j, weighted by an attention whose query is f_c
     score = w^T [wide; FM(t, f_c, f_u, f_uc); deep(t, f_c, f_u, f_uc)]
 
-With the candidate t in the sequence everything after it differs by candidate, but not all has to be computed again. Of
-the softmax over (t, x_1, ..., x_n) the part without t is the user's: with what x_i reads there, own_i, and the log of
-the sum it is divided by, L_i, x_i reads own_i + a (v_t - own_i), where a = sigmoid(q_i k_t - L_i). Projections of news
-are computed once for each news, W [x; place] as two halves. The numbers are those of the plain formulation.
+The sequence holds the candidate t, so everything after it depends on the candidate, but most of it need not be computed
+again. The softmax over (x_1, ..., x_n) without t depends on the user alone. Let own_i be what x_i reads there, and L_i
+the log of the sum of its exponentials. With t, x_i reads own_i + a (v_t - own_i) with a = sigmoid(q_i k_t - L_i).
+Projections are computed once per story, W [x; place] as two halves. The results are exactly those of the plain
+formulation.
 
-Departs from the paper: the log has no explicit feedback, and so neither the transformer over dislikes, f_d, nor the
-attention that it instructs, f_ud, are there. Nor are features of users and of context: what is left are the title (the
-mean of its words), id, category and subcategory of news. The score is not passed through a sigmoid; the loss is that of
-all models here. Logits of a head are divided by the root of the size of a head. Biases that are added to all scores of
-a user, or to all logits of a softmax, are left out. The mean is over what is there, padding left out.
+Departs from the paper: there is no explicit feedback in the logs, hence no transformer over dislikes, f_d, and no
+attention with it as the query, f_ud.
+Departs from the paper: there are no features of users or context; the features of a story are title (the mean of its
+words), id, category and subcategory.
+Departs from the paper: the score does not pass through a sigmoid; all models here share one loss.
+Departs from the paper: the logits of a head are divided by the square root of the size of a head.
+Departs from the paper: no biases that are the same for all candidates of a user, or for all logits of a softmax.
+Departs from the paper: the mean leaves out padding.
 """
 
 import math
@@ -29,12 +33,21 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from drpn.batches.batch import Context, NewsRows, Profiles
-from drpn.layers.attention import MultiHeadAttention, masked_softmax, where_present
+from drpn.layers.attention import MultiHeadAttention, attention_logits, masked_softmax, where_present
 from drpn.layers.chunks import filled_columns, score_in_chunks
 from drpn.layers.gather import gather_rows
-from drpn.layers.linear import Weight, aligned_linear, dot, joint_linear, split_heads
-from drpn.layers.news import WORD_SPREAD, Dropout
-from drpn.layers.tables import gather_at, weighted_sum
+from drpn.layers.linear import (
+    Weight,
+    aligned_linear,
+    at_least_float32,
+    cast_like,
+    dot,
+    dot_rowwise,
+    joint_linear,
+    split_heads,
+)
+from drpn.layers.news import WORD_SPREAD, Dropout, embedding_table
+from drpn.layers.tables import gather_at, masked_sum, weighted_sums
 from drpn.models.base import ClickModel, DataShape
 from drpn.models.checks import check_positive, check_share
 from drpn.models.fields import FIELDS, NewsFields
@@ -42,16 +55,16 @@ from drpn.models.fields import FIELDS, NewsFields
 
 @dataclass(frozen=True, kw_only=True)
 class DfnSettings:
-    """DFN; the defaults are the paper's or, where it gives none, those of its authors' program."""
+    """DFN; the defaults are the paper's or, where it has none, those of the authors' program."""
 
     size: int = 64
-    """n_h: size of the vector of each feature; an item has four, side by side."""
+    """n_h: size of the vector of each feature; a story has four, concatenated."""
     heads: int = 4
     """Heads of each transformer; divides four times `size`."""
     wider: int = 4
-    """How many times wider than an item the hidden layer of a transformer's feed-forward network is."""
+    """Size of the hidden layer of each feed-forward network, in multiples of the size of a story."""
     places: int = 60
-    """Places in a sequence that have a vector, the newest first; whatever is older has the last."""
+    """Positions of a sequence with a vector, from the newest; all older ones share the last."""
     hidden: int = 32
     """Size of the hidden layer of the external attention."""
     deep: int = 32
@@ -59,9 +72,9 @@ class DfnSettings:
     deepest: int = 16
     """Size of its second layer."""
     dropout: float = 0.2
-    """On the features of news (the paper names none; this is DRPN's)."""
+    """Dropout on the features of stories (the paper has none; this is DRPN's)."""
     id_dropout: float = 0.1
-    """Share of news that are given the "unknown" id vector at each step of training."""
+    """Share of stories that get the "unknown" id vector at each training step."""
 
     def __post_init__(self) -> None:
         check_positive(self, "size", "heads", "wider", "places", "hidden", "deep", "deepest")
@@ -72,106 +85,103 @@ class DfnSettings:
 
 
 class Heads(NamedTuple):
-    """What items ask for, answer to, and say, head by head; m heads of size d."""
+    """Queries, keys and values of m heads of size d."""
 
     query: Float[Tensor, "B m S d"]
     key: Float[Tensor, "B m S d"]
     value: Float[Tensor, "B m S d"]
 
     @classmethod
-    def of(cls, projected: Float[Tensor, "B S QKV"], heads: int) -> "Heads":
-        """Those that are side by side."""
+    def split(cls, projected: Float[Tensor, "B S QKV"], heads: int) -> "Heads":
+        """From queries, keys and values that are concatenated."""
         return cls(*(split_heads(part, heads).transpose(1, 2) for part in projected.chunk(3, dim=-1)))
 
 
-class OwnPart(NamedTuple):
-    """Some sequences as far as they do not depend on a candidate."""
+class SequenceAttention(NamedTuple):
+    """The self-attention of sequences without the candidate."""
 
     heads: Heads
     read: Float[Tensor, "B S m d"]
-    """own_i: what each item reads of its sequence."""
+    """own_i: what each story reads of its sequence."""
     log_sum: Float[Tensor, "B m S"]
-    """L_i: the log of the sum of its exponentials."""
+    """L_i: the log of the sum of exponentials in its softmax."""
     mask: Bool[Tensor, "B S"]
 
-    def cut(self, length: int) -> "OwnPart":
-        """Without the places after so many."""
+    def shorten(self, length: int) -> "SequenceAttention":
+        """The first `length` columns."""
         heads = Heads(*(part[:, :, :length] for part in self.heads))
-        return OwnPart(heads, self.read[:, :length], self.log_sum[..., :length], self.mask[:, :length])
+        return SequenceAttention(heads, self.read[:, :length], self.log_sum[..., :length], self.mask[:, :length])
 
 
 class FeedbackTransformer(nn.Module):
-    """Internal feedback interaction: one sequence with the candidate in it."""
+    """Internal feedback interaction: a transformer over one sequence and the candidate."""
 
     def __init__(self, settings: DfnSettings) -> None:
         super().__init__()
         width = FIELDS * settings.size
-        # x = W [item; place]
+        # x = W [story; place]
         self.item = nn.Linear(width, width, bias=False)
         self.place = nn.Linear(settings.size, width, bias=False)
-        self.places = nn.Embedding(settings.places + 1, settings.size, padding_idx=0)
-        nn.init.normal_(self.places.weight, std=WORD_SPREAD)
-        with torch.no_grad():
-            self.places.weight[0] = 0
+        self.places = embedding_table(settings.places + 1, settings.size, WORD_SPREAD)
         # W^Q, W^K and W^V of all heads
         self.attention = MultiHeadAttention(width, settings.heads, join=False)
         self.widen = nn.Linear(width, settings.wider * width)
         self.narrow = nn.Linear(settings.wider * width, width)
 
-    def placed(
-        self, encoded: Float[Tensor, "U all"], positions: Int[Tensor, "B S"], brings: Callable[[Tensor], Tensor]
+    def add_places(
+        self, encoded: Float[Tensor, "U all"], positions: Int[Tensor, "B S"], project: Callable[[Tensor], Tensor]
     ) -> Float[Tensor, "B S all"]:
-        """What each x brings, of what its item does (`encoded`) and what its place does; `brings` is linear.
+        """The linear function `project` of each x: the story's part, which is `encoded`, plus that of its place.
 
-        Places are counted from the newest item, padding left out.
+        Places are counted from the newest story, without padding.
         """
         mask = positions != 0
         place = mask.flip(1).cumsum(1).flip(1).clamp(max=self.places.num_embeddings - 1) * mask  # (B S)
-        table = brings(aligned_linear(self.places.weight, self.place.weight))  # (places all)
+        table = project(aligned_linear(self.places.weight, self.place.weight))  # (places all)
         return gather_rows(encoded, positions) + gather_rows(table, place)
 
-    def read(self, projected: Float[Tensor, "B S QKV"], mask: Bool[Tensor, "B S"]) -> OwnPart:
-        """Every item of a sequence reads all of it."""
-        heads = Heads.of(projected, self.attention.heads)
-        logits = _logits(heads.query, heads.key).masked_fill(~mask[:, None, None], _least(heads.query))  # (B m S S)
-        read = torch.softmax(logits, dim=-1).to(heads.value.dtype) @ heads.value  # (B m S d)
-        return OwnPart(heads, read.transpose(1, 2).contiguous(), logits.logsumexp(-1), mask)
+    def read(self, projected: Float[Tensor, "B S QKV"], mask: Bool[Tensor, "B S"]) -> SequenceAttention:
+        """Every story of a sequence reads the whole sequence."""
+        heads = Heads.split(projected, self.attention.heads)
+        logits = attention_logits(heads.query, heads.key, mask[:, None, None])  # (B m S S)
+        read = weighted_sums(torch.softmax(logits, dim=-1), heads.value)  # (B m S d)
+        return SequenceAttention(heads, read.transpose(1, 2).contiguous(), logits.logsumexp(-1), mask)
 
-    def match(self, own: OwnPart, target: Float[Tensor, "B C QKV"]) -> Float[Tensor, "B C D"]:
-        """The mean, over each candidate and the sequence, of what the transformer makes of them."""
-        candidate = Heads.of(target, self.attention.heads)
-        items = self._wide(self._items_read(own, candidate))  # (B C S F)
-        itself = self._wide(self._candidate_reads(own, candidate))  # (B C F)
-        there = own.mask.to(items.dtype).unsqueeze(1).expand(items.shape[:-1])  # (B C S)
-        total = weighted_sum(there.flatten(0, 1), items.flatten(0, 1)).view_as(itself) + itself  # (B C F)
-        # the second layer of the feed-forward network is linear: its mean is what it makes of the mean
+    def match(self, own: SequenceAttention, target: Float[Tensor, "B C QKV"]) -> Float[Tensor, "B C D"]:
+        """The mean of the transformer's outputs over the candidate and the sequence, for each candidate."""
+        candidate = Heads.split(target, self.attention.heads)
+        stories = self._widen(self._stories_read(own, candidate))  # (B C S F)
+        itself = self._widen(self._candidate_reads(own, candidate))  # (B C F)
+        mask = own.mask.unsqueeze(1).expand(stories.shape[:-1])  # (B C S)
+        total = masked_sum(stories.flatten(0, 1), mask.flatten(0, 1)).view_as(itself) + itself  # (B C F)
+        # the second layer of the feed-forward network is linear: it can be applied to the mean
         mean = total / (1 + own.mask.sum(-1))[:, None, None]
         return aligned_linear(mean, self.narrow.weight, self.narrow.bias)
 
-    def _items_read(self, own: OwnPart, candidate: Heads) -> Float[Tensor, "B C S D"]:
-        """What each item reads of the sequence with the candidate in it: own_i + a (v_t - own_i)."""
+    def _stories_read(self, own: SequenceAttention, candidate: Heads) -> Float[Tensor, "B C S D"]:
+        """What each story reads of the sequence and the candidate: own_i + a (v_t - own_i)."""
         # a: the share of t in the softmax
-        share = torch.sigmoid(_logits(candidate.key, own.heads.query) - own.log_sum.unsqueeze(2))  # (B m C S)
-        share = share.to(own.read.dtype).permute(0, 2, 3, 1).contiguous().unsqueeze(-1)  # (B C S m 1)
+        share = torch.sigmoid(attention_logits(candidate.key, own.heads.query) - own.log_sum.unsqueeze(2))  # (B m C S)
+        share = cast_like(share, own.read).permute(0, 2, 3, 1).contiguous().unsqueeze(-1)  # (B C S m 1)
         read, value = own.read.unsqueeze(1), candidate.value.transpose(1, 2).unsqueeze(2)  # (B 1 S m d), (B C 1 m d)
         return (read + share * (value - read)).flatten(-2)
 
-    def _candidate_reads(self, own: OwnPart, candidate: Heads) -> Float[Tensor, "B C D"]:
+    def _candidate_reads(self, own: SequenceAttention, candidate: Heads) -> Float[Tensor, "B C D"]:
         """What the candidate reads of the sequence and of itself."""
         query, key, value = candidate  # (B m C d)
-        others = _logits(query, own.heads.key).masked_fill(~own.mask[:, None, None], _least(query))  # (B m C S)
-        itself = (query * key).sum(-1, keepdim=True, dtype=others.dtype) / math.sqrt(query.shape[-1])  # (B m C 1)
-        weight = torch.softmax(torch.cat([others, itself], dim=-1), dim=-1).to(value.dtype)
+        others = attention_logits(query, own.heads.key, own.mask[:, None, None])  # (B m C S)
+        itself = dot_rowwise(query, key).unsqueeze(-1) / math.sqrt(query.shape[-1])  # (B m C 1)
+        weight = cast_like(torch.softmax(torch.cat([others, itself], dim=-1), dim=-1), value)  # (B m C S+1)
         read = weight[..., :-1] @ own.heads.value + weight[..., -1:] * value  # (B m C d)
         return read.transpose(1, 2).flatten(-2)
 
-    def _wide(self, read: Float[Tensor, "*any D"]) -> Float[Tensor, "*any F"]:
+    def _widen(self, read: Float[Tensor, "*any D"]) -> Float[Tensor, "*any F"]:
         """The first layer of the feed-forward network."""
         return aligned_linear(read, self.widen.weight, self.widen.bias).relu_()
 
 
 class ExternalAttention(nn.Module):
-    """External feedback interaction: what was skipped, seen by what was clicked."""
+    """External feedback interaction: attention over skipped stories, with f_c as the query."""
 
     def __init__(self, width: int, hidden: int) -> None:
         super().__init__()
@@ -182,7 +192,7 @@ class ExternalAttention(nn.Module):
         self.nothing = nn.Parameter(torch.zeros(width))
 
     def weight(self) -> Weight:
-        """What is applied to x alone."""
+        """The part of W that is applied to x alone."""
         _, item, _, difference = self.hidden.weight.chunk(4, dim=-1)
         return Weight(item - difference)
 
@@ -193,62 +203,65 @@ class ExternalAttention(nn.Module):
         halves: Float[Tensor, "B S h"],
         mask: Bool[Tensor, "B S"],
     ) -> Float[Tensor, "B C D"]:
-        """The items by their weights, a learned vector where there is none; `halves` is what `weight` makes of them."""
+        """The weighted sum of the items, a learned vector without any; `halves` are their products with `weight`."""
         own, _, product, difference = self.hidden.weight.chunk(4, dim=-1)  # (h D)
         half = aligned_linear(feedback, own + difference, self.hidden.bias)  # (B C h)
         # W (f * x) = (W * f) x
         scaled = (feedback.unsqueeze(2) * product).flatten(1, 2)  # (B Ch D)
-        both = split_heads(items @ scaled.to(items.dtype).transpose(1, 2), half.shape[1])  # (B S C h)
+        both = split_heads(items @ cast_like(scaled, items).transpose(1, 2), half.shape[1])  # (B S C h)
         hidden = torch.relu(both + half.unsqueeze(1) + halves.unsqueeze(2))
         logits = dot(hidden, self.gate.weight[0]).transpose(1, 2) / self.scale  # (B C S)
-        found = masked_softmax(logits, mask.unsqueeze(1)).to(items.dtype) @ items  # (B C D)
-        return where_present(found, mask.any(-1, keepdim=True), self.nothing)
+        read = weighted_sums(masked_softmax(logits, mask.unsqueeze(1)), items)  # (B C D)
+        return where_present(read, mask.any(-1, keepdim=True), self.nothing)
 
 
 class Target(NamedTuple):
-    """What is known of some news as candidates."""
+    """What is stored of each story as a candidate."""
 
     item: Float[Tensor, "U D"]
-    """Their features, side by side."""
+    """The features, concatenated."""
     wide: Float[Tensor, "U"]
-    """What their features are worth by themselves."""
+    """The wide part of the score."""
     half: Float[Tensor, "U deep"]
-    """What they bring to the first layer of the deep part."""
+    """The part of the first deep layer that reads t, and its bias."""
     clicked: Float[Tensor, "U QKV"]
-    """Query, key and value in the transformer over clicks."""
+    """Query, key and value in the transformer over clicked stories."""
     skipped: Float[Tensor, "U QKV"]
 
 
 class DfnRows(NamedTuple):
-    """What is known of some news before any user comes in."""
+    """What is stored of each story."""
 
     target: Target
     clicked: Float[Tensor, "U QKV"]
-    """What they bring to the transformer over clicks, as clicks."""
+    """Query, key and value as a clicked story."""
     skipped: Float[Tensor, "U all"]
-    """The same of skips; and what they bring to the external attention, themselves and their half."""
+    """Query, key and value as a skipped story, then half and vector for the external attention."""
 
 
 class DfnReaders(NamedTuple):
-    """What is known of some users before any candidate comes in."""
+    """What the model knows of each user."""
 
-    clicked: OwnPart
-    skipped: OwnPart
+    clicked: SequenceAttention
+    skipped: SequenceAttention
     items: Float[Tensor, "B N D"]
-    """x_j: what was skipped."""
+    """x_j: the skipped stories."""
     halves: Float[Tensor, "B N h"]
-    """What they bring to the external attention."""
+    """Their products with `ExternalAttention.weight`."""
 
     def trim(self) -> "DfnReaders":
-        """Without the columns at the end that are all padding."""
+        """The readers without columns at the end that are all padding."""
         clicked, skipped = (filled_columns(own.mask) for own in (self.clicked, self.skipped))
         return DfnReaders(
-            self.clicked.cut(clicked), self.skipped.cut(skipped), self.items[:, :skipped], self.halves[:, :skipped]
+            self.clicked.shorten(clicked),
+            self.skipped.shorten(skipped),
+            self.items[:, :skipped],
+            self.halves[:, :skipped],
         )
 
 
-class Dfn(ClickModel):
-    """Reads what was clicked and what was skipped, both in their order."""
+class Dfn(ClickModel[DfnRows, DfnReaders]):
+    """Reads clicked and skipped stories, both in order."""
 
     def __init__(self, settings: DfnSettings, shape: DataShape) -> None:
         super().__init__()
@@ -268,7 +281,7 @@ class Dfn(ClickModel):
         self.out = nn.Linear(settings.size + settings.deepest, 1, bias=False)
 
     def encode_news(self, news: NewsRows) -> DfnRows:
-        """The features of each news, and every projection of them."""
+        """The features of each story, and all projections of them."""
         fields = self.fields(news)  # (U F 1+size)
         wide = dot(fields[..., 0], self.out_wide.weight[0])  # (U)
         item = self.dropout(fields[..., 1:].flatten(1))  # (U D)
@@ -283,12 +296,12 @@ class Dfn(ClickModel):
         sizes = [len(deep.matrix), 3 * width, 3 * width, width, width]
         half, in_clicked, in_skipped, click, skip = torch.split(joint_linear(item, weights), sizes, dim=-1)
         target = Target(item, wide, half, in_clicked, in_skipped)
-        return DfnRows(target, self._of_click(click), self._of_skip(skip))
+        return DfnRows(target, self._project_clicked(click), self._project_skipped(skip))
 
     def read(self, encoded: DfnRows, profiles: Profiles) -> DfnReaders:
-        """Both sequences as far as they do not depend on a candidate."""
-        clicked = self.clicked.placed(encoded.clicked, profiles.clicked, self._of_click)
-        skipped = self.skipped.placed(encoded.skipped, profiles.skipped, self._of_skip)
+        """The parts of both transformers that do not depend on the candidate."""
+        clicked = self.clicked.add_places(encoded.clicked, profiles.clicked, self._project_clicked)
+        skipped = self.skipped.add_places(encoded.skipped, profiles.skipped, self._project_skipped)
         width, hidden = self.deep_target.in_features, self.settings.hidden
         skipped, halves, items = torch.split(skipped, [3 * width, hidden, width], dim=-1)
         return DfnReaders(
@@ -317,33 +330,20 @@ class Dfn(ClickModel):
         clicked = self.clicked.match(readers.clicked, target.clicked)  # (B C D)
         skipped = self.skipped.match(readers.skipped, target.skipped)
         # f_uc
-        seen = self.external(clicked, readers.items, readers.halves, readers.skipped.mask)
-        feedback = torch.cat([clicked, skipped, seen], dim=-1)  # (B C 3D)
-        # never less than float32: these are added up to the score
-        wide = torch.promote_types(feedback.dtype, torch.float32)
-        vectors = split_heads(torch.cat([target.item, feedback], dim=-1).to(wide), 4 * FIELDS)  # (B C 16 D)
+        external = self.external(clicked, readers.items, readers.halves, readers.skipped.mask)
+        feedback = torch.cat([clicked, skipped, external], dim=-1)  # (B C 3D)
+        vectors = split_heads(at_least_float32(torch.cat([target.item, feedback], dim=-1)), 4 * FIELDS)  # (B C 16 size)
         # over i < j: sum of v_i * v_j = ((sum of v_i)^2 - sum of v_i^2) / 2
         pairs = (vectors.sum(-2).square() - vectors.square().sum(-2)) / 2  # (B C size)
         deep = torch.relu(target.half + aligned_linear(feedback, self.deep_feedback.weight))
         deep = torch.relu(aligned_linear(deep, self.deepest.weight, self.deepest.bias))
-        return target.wide + dot(torch.cat([pairs, deep.to(wide)], dim=-1), self.out.weight[0])
+        return target.wide + dot(torch.cat([pairs, at_least_float32(deep)], dim=-1), self.out.weight[0])
 
-    def _of_click(self, click: Float[Tensor, "... D"]) -> Float[Tensor, "... QKV"]:
-        """What x brings to the transformer over clicks."""
+    def _project_clicked(self, click: Float[Tensor, "... D"]) -> Float[Tensor, "... QKV"]:
+        """Query, key and value of x in the transformer over clicked stories."""
         return joint_linear(click, self.clicked.attention.weights())
 
-    def _of_skip(self, skip: Float[Tensor, "... D"]) -> Float[Tensor, "... all"]:
-        """What x brings to the transformer over skips, to the hidden layer of the external attention, and itself."""
+    def _project_skipped(self, skip: Float[Tensor, "... D"]) -> Float[Tensor, "... all"]:
+        """Query, key and value of x in the transformer over skipped stories, its half for the attention, and x."""
         projected = joint_linear(skip, [*self.skipped.attention.weights(), self.external.weight()])
         return torch.cat([projected, skip], dim=-1)
-
-
-def _logits(query: Float[Tensor, "... Q d"], key: Float[Tensor, "... K d"]) -> Float[Tensor, "... Q K"]:
-    """Q K^T / sqrt(d), never less than float32: what is made of them is added and taken away again."""
-    wide = torch.promote_types(query.dtype, torch.float32)
-    return (query @ key.transpose(-1, -2)).to(wide) / math.sqrt(query.shape[-1])
-
-
-def _least(like: Tensor) -> float:
-    """What stands for minus infinity among logits."""
-    return torch.finfo(torch.promote_types(like.dtype, torch.float32)).min

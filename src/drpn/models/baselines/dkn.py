@@ -1,24 +1,23 @@
-"""DKN: titles read by filters of several widths, and a user who is another one for each candidate.
+"""DKN: convolutions of several widths over titles, and attention over clicked stories for each candidate.
 
 Wang, Zhang, Xie and Guo, "DKN: Deep Knowledge-Aware Network for News Recommendation", WWW 2018. Section numbers and
 symbols are the paper's; `docs/paper-map.md` lists them with their tests.
 
-Both networks begin with a layer W [a; b] over a clicked news, or a user, and a candidate. It is computed as
-W_a a + W_b b, each half once for each news. The user being e(i) = sum of s_k e(t_k), the half W_a e(i) is computed as
+Both networks start with a layer W [a; b], where b is a candidate and a is a clicked story or a user. It is computed as
+W_a a + W_b b, each half once per story. Because the user is e(i) = sum of s_k e(t_k), its half W_a e(i) is computed as
 the sum of s_k (W_a e(t_k)).
 
-The paper says of both networks that they are deep; a hidden layer of ReLU in the one and of sigmoids in the other, with
-batch normalisation before them, are those of microsoft/recommenders, which DRPN's authors compare with. Without it the
-numbers of all news begin so much alike that the network hardly begins to learn.
+The paper only says that both networks are deep. As in microsoft/recommenders, with which DRPN's authors compare, each
+has one hidden layer with batch normalisation, then ReLU in H and sigmoids in G. Without the normalisation the values of
+all stories start so similar that training hardly makes progress.
 
-Departs from the paper: words alone are read unless entities are asked for (`entities`). The paper stacks the vectors
-of a word, of the entity that it names and of that entity's neighbours in the knowledge graph (its context) as channels
-of one convolution. Here it is not known which word names an entity, so that entities have filters of their own, of
-width 1 since they stand in no order, whose maxima stand beside those of the words; and neighbours of entities are not
-known, so that there is no context channel.
-
+Departs from the paper: only words are read unless `entities` is set. The paper stacks the vectors of a word, of the
+entity that it names and of that entity's neighbours in the knowledge graph (its context) as channels of one
+convolution. The dataset does not say which word names an entity, so entities have their own filters, of width 1
+because they have no order, and the maxima of both are concatenated.
+Departs from the paper: there is no context channel, because the dataset has no neighbours of entities.
 Departs from the paper: a window may reach over the ends of a title, where words are zeros, so that titles shorter than
-the widest window are read, too.
+the widest window can be read.
 """
 
 from collections.abc import Callable
@@ -35,13 +34,15 @@ from drpn.layers.convolution import WordConvolution, masked_max
 from drpn.layers.gather import gather_rows
 from drpn.layers.linear import Weight, aligned_linear, dot, joint_linear
 from drpn.layers.news import Dropout, WordVectors, encode_by_length
+from drpn.layers.normalisation import masked_moments
+from drpn.layers.tables import weighted_sums
 from drpn.models.base import ClickModel, DataShape
 from drpn.models.checks import check_positive, check_share
 
-_LEAST_VARIANCE = 1e-4
-"""Added to a variance before its root is divided by."""
-_STEP = 0.05
-"""How far one batch moves the mean and the variance that are used outside of training."""
+_EPSILON = 1e-4
+"""Added to the variance in batch normalisation."""
+_MOMENTUM = 0.05
+"""The weight of a batch in the running mean and variance."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,19 +50,19 @@ class DknSettings:
     """DKN; the defaults are those of microsoft/recommenders, which DRPN's authors compare with."""
 
     size: int = 100
-    """d: size of word vectors, and of entity vectors once they are transformed."""
+    """d: size of word vectors, and of transformed entity vectors."""
     filters: int = 100
     """m: filters of each width."""
     window: int = 3
-    """The widest window: there are filters of 1, 2, ... words up to this."""
+    """Width of the widest filters; there are filters of 1, 2, ... words up to it."""
     attention: int = 100
-    """Hidden layer of the attention network H."""
+    """Size of the hidden layer of the attention network H."""
     hidden: int = 300
-    """Hidden layer of the prediction network G."""
+    """Size of the hidden layer of the prediction network G."""
     dropout: float = 0.0
-    """On word and entity vectors."""
+    """Dropout on word and entity vectors."""
     entities: bool = False
-    """Read the entities of titles, too; the folder must have been prepared with them."""
+    """Read the entities of titles, too; the dataset must be prepared with them."""
 
     def __post_init__(self) -> None:
         check_positive(self, "size", "filters", "window", "attention", "hidden")
@@ -69,7 +70,7 @@ class DknSettings:
 
 
 class Kcnn(nn.Module):
-    """Filters of several widths and the maximum of each over a title (section 4.3)."""
+    """Section 4.3: filters of several widths, and the maximum of each over a title."""
 
     def __init__(self, size: int, filters: int, window: int) -> None:
         super().__init__()
@@ -77,10 +78,10 @@ class Kcnn(nn.Module):
         self.nothing = nn.Parameter(torch.zeros(window * filters))
 
     def forward(self, items: Float[Tensor, "U W D"], mask: Bool[Tensor, "U W"]) -> Float[Tensor, "U F"]:
-        """The vector of each title; a learned one where there is nothing in it."""
+        """The vector of each title; a learned one if it is empty."""
         # c^h_i = ReLU(h * W_[i:i+l-1] + b), and the maximum of c^h_i over i, for every filter h
-        found = [masked_max(convolution(items, mask), mask) for convolution in self.convolutions]
-        return where_present(torch.cat(found, dim=-1), mask.any(-1), self.nothing)
+        maxima = [masked_max(convolution(items, mask), mask) for convolution in self.convolutions]
+        return where_present(torch.cat(maxima, dim=-1), mask.any(-1), self.nothing)
 
 
 class Entities(nn.Module):
@@ -88,26 +89,26 @@ class Entities(nn.Module):
 
     def __init__(self, settings: DknSettings, shape: DataShape) -> None:
         super().__init__()
-        given = shape.entity_vectors
-        width = settings.size if given is None else given.shape[1]
-        self.vectors = WordVectors(shape.entities, width, given)
+        pretrained = shape.entity_vectors
+        width = settings.size if pretrained is None else pretrained.shape[1]
+        self.vectors = WordVectors(shape.entities, width, pretrained)
         self.dropout = Dropout(settings.dropout)
         self.transform = nn.Linear(width, settings.size)  # M and b of g
         self.kcnn = Kcnn(settings.size, settings.filters, window=1)
 
     def forward(self, entities: Int[Tensor, "U E"]) -> Float[Tensor, "U F"]:
-        """The vector of each title; a learned one where it names nothing."""
+        """The vector of each title; a learned one if it names no entity."""
         # g(e) = tanh(M e + b)
         vectors = self.dropout(self.vectors(entities))
         transformed = torch.tanh(aligned_linear(vectors, self.transform.weight, self.transform.bias))  # (U E D)
-        found: Tensor = self.kcnn(transformed, entities != 0)
-        return found
+        maxima: Tensor = self.kcnn(transformed, entities != 0)
+        return maxima
 
 
 class PairNet(nn.Module):
-    """v^T f(N(W [a; b])), where W [a; b] is W_a a + W_b b, and N is batch normalisation over the pairs that are there.
+    """v^T f(N(W [a; b])), where W [a; b] is W_a a + W_b b, and N is batch normalisation over all real pairs.
 
-    There is no bias after v: it would be added to every logit of a softmax, and so to none.
+    There is no bias after v: a softmax follows, which it would not change.
     """
 
     mean: Tensor
@@ -125,50 +126,48 @@ class PairNet(nn.Module):
         self.register_buffer("variance", torch.ones(hidden))
 
     def forward(
-        self, clicked: Float[Tensor, "... A"], candidate: Float[Tensor, "... A"], there: Bool[Tensor, "..."]
+        self, clicked: Float[Tensor, "... A"], candidate: Float[Tensor, "... A"], mask: Bool[Tensor, "..."]
     ) -> Float[Tensor, "..."]:
-        """The number of each pair, given by its two halves W_a a and W_b b."""
-        mean, variance = self._learn(clicked + candidate, there) if self.training else (self.mean, self.variance)
-        slope = self.scale * torch.rsqrt(variance + _LEAST_VARIANCE)
-        # N(x) = slope (x - mean) + shift, of each half by itself; in float32, as the slope is, whatever the halves are
+        """The output for each pair, from its two halves W_a a and W_b b."""
+        mean, variance = self.mean, self.variance
+        if self.training:
+            mean, variance = masked_moments(clicked + candidate, mask)
+            self._update(mean, variance, mask)
+        slope = self.scale * torch.rsqrt(variance + _EPSILON)
+        # N(x) = slope (x - mean) + shift, applied to each half
         hidden = clicked * slope + ((candidate - mean) * slope + self.shift)
         return dot(self.activation(hidden), self.out.weight[0])
 
-    def _learn(self, pairs: Float[Tensor, "... A"], there: Bool[Tensor, "..."]) -> tuple[Tensor, Tensor]:
-        """Mean and variance of a batch, by which those that are used outside of training are moved."""
-        count, kept, axes = there.sum(), there.unsqueeze(-1), tuple(range(there.dim()))
-        wide = torch.promote_types(pairs.dtype, torch.float32)
-        mean = torch.where(kept, pairs, 0).sum(axes, dtype=wide) / count.clamp(min=1)
-        variance = torch.where(kept, pairs - mean, 0).square().sum(axes) / count.clamp(min=1)
+    def _update(self, mean: Float[Tensor, "A"], variance: Float[Tensor, "A"], mask: Bool[Tensor, "..."]) -> None:
+        """Move the running mean and variance towards those of a batch, unless it has no pairs."""
         with torch.no_grad():
-            for remembered, found in ((self.mean, mean), (self.variance, variance)):
-                remembered.lerp_(torch.where(count > 0, found, remembered), _STEP)
-        return mean, variance
+            for running, current in ((self.mean, mean), (self.variance, variance)):
+                running.lerp_(torch.where(mask.any(), current, running), _MOMENTUM)
 
 
 class Halves(NamedTuple):
-    """What a news brings to the first layer of each network."""
+    """A story's half of the first layer of each network."""
 
     attention: Float[Tensor, "... A"]
     prediction: Float[Tensor, "... P"]
 
 
 class DknRows(NamedTuple):
-    """What is known of some news before any user comes in: their halves of both networks, side by side."""
+    """What is stored of each story: its halves of both networks, concatenated, in each role."""
 
     clicked: Float[Tensor, "U AP"]
     candidate: Float[Tensor, "U AP"]
 
 
 class DknReaders(NamedTuple):
-    """What each user clicked; a vector there is only once a candidate is known."""
+    """The clicked stories of each user; a user vector depends on the candidate."""
 
     clicked: Float[Tensor, "B H AP"]
     mask: Bool[Tensor, "B H"]
 
 
-class Dkn(ClickModel):
-    """Reads those clicked titles that have to do with the candidate; ignores what was skipped, and in which order."""
+class Dkn(ClickModel[DknRows, DknReaders]):
+    """Reads clicked titles, in any order, weighted for each candidate; does not read skipped stories."""
 
     def __init__(self, settings: DknSettings, shape: DataShape) -> None:
         super().__init__()
@@ -184,17 +183,17 @@ class Dkn(ClickModel):
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """Clicked news alone."""
+        """Clicked stories only."""
         return ("clicked",)
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Entities, when they are read."""
+        """Entities, if the model reads them."""
         return ("entities",) if self.settings.entities else ()
 
     def encode_news(self, news: NewsRows) -> DknRows:
-        """Section 4.3: e(t), of which the two networks take their halves."""
-        vector = encode_by_length(self._read_title, news.words)
+        """Section 4.3: e(t), and its halves of the two networks."""
+        vector = encode_by_length(self._encode_title, news.words)
         if self.entities is not None:
             vector = torch.cat([vector, self.entities(news.entities)], dim=-1)
         networks = self.attention, self.prediction
@@ -203,39 +202,39 @@ class Dkn(ClickModel):
             candidate=joint_linear(vector, [Weight.from_layer(network.candidate) for network in networks]),
         )
 
-    def _read_title(self, words: Int[Tensor, "U W"]) -> Float[Tensor, "U F"]:
-        found: Tensor = self.title(self.dropout(self.words(words)), words != 0)
-        return found
+    def _encode_title(self, words: Int[Tensor, "U W"]) -> Float[Tensor, "U F"]:
+        title: Tensor = self.title(self.dropout(self.words(words)), words != 0)
+        return title
 
     def read(self, encoded: DknRows, profiles: Profiles) -> DknReaders:
-        """The clicked news."""
+        """The clicked stories."""
         return DknReaders(gather_rows(encoded.clicked, profiles.clicked), profiles.clicked_mask)
 
     def match(
         self, encoded: DknRows, readers: DknReaders, candidates: Int[Tensor, "B C"], context: Context
     ) -> Float[Tensor, "B C"]:
-        """Section 4.4: the user for each candidate, then the score of the two."""
-        own = self._halves(readers.clicked)
+        """Section 4.4: the user vector for each candidate, then the score."""
+        clicked = self._halves(readers.clicked)
         candidate = self._halves(gather_rows(encoded.candidate, candidates))
         # W_a e(i) with e(i) = sum over k of s_k e(t_k)
-        weight = self.weigh(own.attention, candidate.attention, readers.mask, candidates != 0)
-        user = weight.to(own.prediction.dtype) @ own.prediction  # (B C P)
+        weight = self.click_weights(clicked.attention, candidate.attention, readers.mask, candidates != 0)
+        user = weighted_sums(weight, clicked.prediction)  # (B C P)
         user = where_present(user, readers.mask.any(-1, keepdim=True), self.nothing)
         # G(e(i), e(t_j))
         score: Tensor = self.prediction(user, candidate.prediction, candidates != 0)
         return score
 
-    def weigh(
+    def click_weights(
         self,
         clicked: Float[Tensor, "B H A"],
         candidate: Float[Tensor, "B C A"],
         clicked_mask: Bool[Tensor, "B H"],
         candidate_mask: Bool[Tensor, "B C"],
     ) -> Float[Tensor, "B C H"]:
-        """How much each clicked news counts for each candidate."""
-        there = clicked_mask.unsqueeze(1) & candidate_mask.unsqueeze(2)  # (B C H)
+        """The weight of each clicked story for each candidate."""
+        pairs = clicked_mask.unsqueeze(1) & candidate_mask.unsqueeze(2)  # (B C H)
         # s_k = softmax over k of H(e(t_k), e(t_j))
-        logits = self.attention(clicked.unsqueeze(1), candidate.unsqueeze(2), there)
+        logits = self.attention(clicked.unsqueeze(1), candidate.unsqueeze(2), pairs)
         return masked_softmax(logits, clicked_mask.unsqueeze(1))
 
     def _halves(self, both: Float[Tensor, "... AP"]) -> Halves:

@@ -1,20 +1,17 @@
-"""GERL: what a user clicked, and what stands two steps away in the graph of users and news.
+"""GERL: clicked stories, and neighbours at two hops in the graph of users and stories.
 
 Ge, Wu, Wu, Qi and Huang, "Graph Enhanced Representation Learning for News Recommendation", WWW 2020. Parts and symbols
 are named as in the paper: O is one hop, T two hops, t a text, e an id. `docs/paper-map.md` lists them with their tests.
 
-What depends on a news alone is computed once for each news: its vector, its neighbours' ids as one vector, and its
-logits in the two attentions that read it. Its neighbours' vectors, which are those of other news, are read when it is
-scored.
+Computed once per story: its vector, the attention over its neighbours' ids, and its logits in the two attentions that
+read it. The vectors of its neighbours are rows of other stories, so they are read when the story is scored.
 
 Departs from the paper: the matrix of each self-attention, e_i^T W_k e_j, is a product of two matrices of `head_size`
-columns divided by sqrt(`head_size`), so that a logit is a product of two rows that each word has once.
-
-Departs from the paper: the vectors of user and news ids are as long as a news vector [v_t; v_p], so that the three
-parts of a user meet three parts of a news of the same size.
-
-Departs from the paper: users whom no training sample has share one vector, which is trained by giving it, at every
-step, to a share of the others.
+columns divided by sqrt(`head_size`). A logit is then a product of two projections, each computed once per word.
+Departs from the paper: the vectors of user and story ids are as long as a story vector [v_t; v_p], so that the three
+parts of a user and the three parts of a story have the same sizes.
+Departs from the paper: users without a training sample share one vector. It is trained by giving it, at every step, to
+a share of the other users.
 """
 
 from dataclasses import dataclass
@@ -27,8 +24,16 @@ from torch import Tensor, nn
 from drpn.batches.batch import Context, NewsRows, Profiles
 from drpn.layers.attention import GatedAggregate, MultiHeadAttention, aggregate, where_present
 from drpn.layers.gather import gather_rows
-from drpn.layers.linear import inner_products
-from drpn.layers.news import ID_SPREAD, WORD_SPREAD, Dropout, UserVectors, WordVectors, encode_by_length
+from drpn.layers.linear import cast_like, dot_scores
+from drpn.layers.news import (
+    ID_SPREAD,
+    WORD_SPREAD,
+    Dropout,
+    UserVectors,
+    WordVectors,
+    embedding_table,
+    encode_by_length,
+)
 from drpn.layers.tables import gather_at
 from drpn.models.base import ClickModel, DataShape
 from drpn.models.checks import check_positive, check_share
@@ -36,22 +41,22 @@ from drpn.models.checks import check_positive, check_share
 
 @dataclass(frozen=True, kw_only=True)
 class GerlSettings:
-    """GERL; the defaults are the paper's, but for `id_dropout`."""
+    """GERL; the defaults are the paper's, except for `id_dropout`, which is ours."""
 
     size: int = 300
     """Size of word vectors."""
     heads: int = 8
     """Heads of the self-attention over words."""
     head_size: int = 16
-    """Size of what one head gives; a title vector has `heads` times as much."""
+    """Size of the output of one head; a title vector is `heads` times as long."""
     topic_size: int = 128
-    """Size of topic vectors; news, user and id vectors have as much as title and topic together."""
+    """Size of topic vectors; story, user and id vectors are as long as title and topic together."""
     hidden: int = 128
     """Size of the queries of the additive attentions."""
     dropout: float = 0.2
-    """On word vectors and after the self-attention."""
+    """Dropout on word vectors and after the self-attention."""
     id_dropout: float = 0.1
-    """Share of users who, at each training step, are given the vector of unknown users."""
+    """Share of users that get the "unknown" vector at each training step."""
 
     def __post_init__(self) -> None:
         check_positive(self, "size", "heads", "head_size", "topic_size", "hidden")
@@ -59,7 +64,7 @@ class GerlSettings:
 
 
 class NewsEncoder(nn.Module):
-    """Transformer for context understanding: a title and its topic as one vector."""
+    """Transformer for context understanding: title and topic as one vector."""
 
     def __init__(self, settings: GerlSettings, shape: DataShape) -> None:
         super().__init__()
@@ -69,16 +74,16 @@ class NewsEncoder(nn.Module):
         self.attention = MultiHeadAttention(settings.size, settings.heads, head_size=settings.head_size, join=False)
         self.aggregate = GatedAggregate(width, settings.hidden)
         self.untitled = nn.Parameter(torch.zeros(width))
-        self.topics = _table(shape.categories, settings.topic_size, WORD_SPREAD)
+        self.topics = embedding_table(shape.categories, settings.topic_size, WORD_SPREAD)
 
     def forward(self, words: Int[Tensor, "U W"], topics: Int[Tensor, "U"]) -> Float[Tensor, "U D"]:
-        """v = [v_t; v_p]; a learned vector stands for a title without words, zeros for no topic."""
-        title = encode_by_length(self._read_title, words)
+        """v = [v_t; v_p]; v_t is a learned vector for a title without words, v_p is zero without a topic."""
+        title = encode_by_length(self._encode_title, words)
         # v_p
         topic = gather_rows(self.topics.weight, topics)
-        return torch.cat([title, topic.to(title.dtype)], dim=-1)
+        return torch.cat([title, cast_like(topic, title)], dim=-1)
 
-    def _read_title(self, words: Int[Tensor, "U W"]) -> Float[Tensor, "U F"]:
+    def _encode_title(self, words: Int[Tensor, "U W"]) -> Float[Tensor, "U F"]:
         mask = words != 0  # (U W)
         if self.training:
             projected = self.attention.project(self.dropout(self.words(words)))  # (U W QKV)
@@ -91,7 +96,7 @@ class NewsEncoder(nn.Module):
 
 
 class Attention(nn.Module):
-    """sum of beta_i x_i with beta_i = softmax over i of q^T tanh(W x_i + w); a learned vector where there is none."""
+    """sum of beta_i x_i with beta_i = softmax over i of q^T tanh(W x_i + w); a learned vector without items."""
 
     def __init__(self, size: int, hidden: int) -> None:
         super().__init__()
@@ -99,7 +104,7 @@ class Attention(nn.Module):
         self.nothing = nn.Parameter(torch.zeros(size))
 
     def logits(self, items: Float[Tensor, "... D"]) -> Float[Tensor, "..."]:
-        """q^T tanh(W x_i + w), whatever the other items are."""
+        """q^T tanh(W x_i + w); it does not depend on the other items."""
         return self.gate.logits(items)
 
     def forward(
@@ -110,22 +115,22 @@ class Attention(nn.Module):
 
 
 class GerlRows(NamedTuple):
-    """What is known of some news before any user comes in."""
+    """What is stored of each story."""
 
     vector: Float[Tensor, "U D"]
-    """n_t^O, or v_i where the news is one of several."""
-    among_clicked: Float[Tensor, "U"]
-    """Their logits among the news that a user clicked."""
-    among_neighbours: Float[Tensor, "U"]
-    """Their logits among the neighbours of a news."""
+    """n_t^O of a candidate, v_i of a clicked story or of a neighbour."""
+    clicked_logit: Float[Tensor, "U"]
+    """The logit among the stories that a user clicked."""
+    neighbour_logit: Float[Tensor, "U"]
+    """The logit among the neighbours of another story."""
     neighbour_ids: Float[Tensor, "U D"]
     """n_e^T."""
     neighbours: Int[Tensor, "U K"]
-    """Positions of their neighbours among the encoded stories."""
+    """Positions of the neighbours among the encoded stories."""
 
 
-class Gerl(ClickModel):
-    """Reads what was clicked, and the neighbours of users and candidates; ignores what was skipped."""
+class Gerl(ClickModel[GerlRows, Float[Tensor, "B parts"]]):
+    """Reads clicked stories, and the neighbours of users and candidates; does not read skipped stories."""
 
     def __init__(self, settings: GerlSettings, shape: DataShape) -> None:
         super().__init__()
@@ -133,7 +138,7 @@ class Gerl(ClickModel):
         size = settings.heads * settings.head_size + settings.topic_size
         self.news = NewsEncoder(settings, shape)
         self.users = UserVectors(shape.users, size, settings.id_dropout)
-        self.news_ids = _table(shape.news, size, ID_SPREAD)
+        self.news_ids = embedding_table(shape.news, size, ID_SPREAD)
         self.clicked = Attention(size, settings.hidden)
         self.neighbour_users = Attention(size, settings.hidden)
         self.neighbour_ids = Attention(size, settings.hidden)
@@ -141,7 +146,7 @@ class Gerl(ClickModel):
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """Clicked news alone."""
+        """Clicked stories only."""
         return ("clicked",)
 
     @property
@@ -152,25 +157,25 @@ class Gerl(ClickModel):
     def encode_news(self, news: NewsRows) -> GerlRows:
         """n_t^O and n_e^T."""
         vector = self.news(news.words, news.category)
-        # n_e^T: attention over the ids of the news that users of this one clicked too
+        # n_e^T: attention over the ids of neighbours, the stories that the same users clicked
         ids = gather_rows(self.news_ids.weight, news.neighbours)  # (U K D)
         neighbour_ids = self.neighbour_ids(ids, self.neighbour_ids.logits(ids), news.neighbours != 0)
         return GerlRows(
             vector,
             self.clicked.logits(vector),
             self.neighbour_news.logits(vector),
-            neighbour_ids.to(vector.dtype),
+            cast_like(neighbour_ids, vector),
             news.neighbour_positions,
         )
 
     def read(self, encoded: GerlRows, profiles: Profiles) -> Float[Tensor, "B parts"]:
         """u = [u_t^O; u_e^O; u_e^T]."""
-        # u_t^O: attention over the news that the user clicked
-        vectors, logits = gather_at((encoded.vector, encoded.among_clicked), profiles.clicked)
+        # u_t^O: attention over the clicked stories
+        vectors, logits = gather_at((encoded.vector, encoded.clicked_logit), profiles.clicked)
         semantic = self.clicked(vectors, logits, profiles.clicked_mask)
         # u_e^O
         own = self.users(profiles.users)
-        # u_e^T: attention over the ids of users who clicked the same news
+        # u_e^T: attention over the ids of neighbours, the users who clicked the same stories
         ids = self.users.of_neighbours(profiles.neighbours)  # (B M D)
         others = self.neighbour_users(ids, self.neighbour_users.logits(ids), profiles.neighbours != 0)
         return torch.cat([semantic, own, others], dim=-1)
@@ -180,18 +185,8 @@ class Gerl(ClickModel):
     ) -> Float[Tensor, "B C"]:
         """u^T n with n = [n_t^O; n_t^T; n_e^T]."""
         semantic, ids = gather_at((encoded.vector, encoded.neighbour_ids), candidates)
-        # n_t^T: attention over the vectors of the news that users of this one clicked too
+        # n_t^T: attention over the vectors of neighbours
         positions = encoded.neighbours[candidates].flatten(0, 1)  # (BC K)
-        vectors, logits = gather_at((encoded.vector, encoded.among_neighbours), positions)
+        vectors, logits = gather_at((encoded.vector, encoded.neighbour_logit), positions)
         neighbours = self.neighbour_news(vectors, logits, positions != 0).unflatten(0, candidates.shape)  # (B C D)
-        news = torch.cat([semantic, neighbours, ids], dim=-1)  # (B C parts)
-        return inner_products(news, readers.unsqueeze(1)).squeeze(-1)
-
-
-def _table(count: int, size: int, spread: float) -> nn.Embedding:
-    """Random vectors; that of padding is zero."""
-    table = nn.Embedding(count, size, padding_idx=0)
-    nn.init.normal_(table.weight, std=spread)
-    with torch.no_grad():
-        table.weight[0] = 0
-    return table
+        return dot_scores(torch.cat([semantic, neighbours, ids], dim=-1), readers)

@@ -1,19 +1,19 @@
-"""LibFM: a factorisation machine on the features of a user and of a news.
+"""LibFM: a factorisation machine over the features of a user and a story.
 
 Rendle, "Factorization Machines with libFM", ACM Transactions on Intelligent Systems and Technology 3 (3), 2012. The
-features are those that news recommendation gives it (Wu et al., "MIND: A Large-scale Dataset for News Recommendation",
-ACL 2020): the ids of user and news, the content of the news, and that of what the user clicked; content here is
-category, subcategory and words of the title. `docs/paper-map.md` lists the formulas with their tests.
+features are the usual ones in news recommendation (Wu et al., "MIND: A Large-scale Dataset for News Recommendation",
+ACL 2020): the ids of user and story, the content of the story, and the content of the stories that the user clicked.
+Content means category, subcategory and words of the title. `docs/paper-map.md` lists the formulas with their tests.
 
     y(x) = w_0 + sum over i of w_i x_i + sum over i < j of <v_i, v_j> x_i x_j
 
-What the features of a news come to by themselves is computed once for each news, the sum of a user's once for each
-user; what is left for a candidate is one inner product.
+Computed once per story: the terms that only hold its own features. Computed once per user: the sum of x_i v_i. One
+inner product is left for each candidate.
 
 Departs from the paper: w_0, the weights of a user's features and the pairs among them are left out. They are the same
-for all candidates of a user: neither the order nor the loss, a softmax over candidates, depends on them, and nothing
-would be learnt of them. Learning is that of all models here, where libFM has SGD, ALS or MCMC on one candidate at a
-time. News and users that training never saw share a learned vector, where libFM would have an untrained one.
+for all candidates of a user, so neither the order nor the loss, a softmax over candidates, depends on them.
+Departs from the paper: training is the same for all models here; libFM has SGD, ALS or MCMC on single candidates.
+Departs from the paper: stories and users that training never saw share a learned vector; in libFM it is untrained.
 """
 
 from dataclasses import dataclass
@@ -30,12 +30,12 @@ from drpn.models.factorisation import Factors, Features, fm_scores
 
 @dataclass(frozen=True, kw_only=True)
 class LibFmSettings:
-    """LibFM; the size is the default of its program."""
+    """LibFM; the size is the default of the libFM program."""
 
     size: int = 8
     """k: size of the vectors v_i."""
     id_dropout: float = 0.1
-    """Share of news and of users that are given the "unknown" vector at each step of training."""
+    """Share of stories and of users that get the "unknown" vector at each training step."""
 
     def __post_init__(self) -> None:
         check_positive(self, "size")
@@ -43,15 +43,15 @@ class LibFmSettings:
 
 
 class LibFmRows(NamedTuple):
-    """What is known of some news before any user comes in."""
+    """What is stored of each story."""
 
     factors: Factors
     clicked: Float[Tensor, "U clicked"]
-    """The features that they give to a user who clicked them."""
+    """The features that the story adds to a user who clicked it."""
 
 
-class LibFm(ClickModel):
-    """Reads who the user is and what was clicked, as a bag; ignores what was skipped."""
+class LibFm(ClickModel[LibFmRows, Float[Tensor, "B D"]]):
+    """Reads the user's id and the clicked stories, in any order; does not read skipped stories."""
 
     def __init__(self, settings: LibFmSettings, shape: DataShape) -> None:
         super().__init__()
@@ -60,11 +60,11 @@ class LibFm(ClickModel):
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """Clicked news alone."""
+        """Clicked stories only."""
         return ("clicked",)
 
     def encode_news(self, news: NewsRows) -> LibFmRows:
-        """Weights, pairs and sum of the features of each news."""
+        """Weights, pairs and sum of the features of each story."""
         features = self.features.news_features(news)
         return LibFmRows(features.factors, features.clicked)
 
@@ -75,5 +75,5 @@ class LibFm(ClickModel):
     def match(
         self, encoded: LibFmRows, readers: Float[Tensor, "B D"], candidates: Int[Tensor, "B C"], context: Context
     ) -> Float[Tensor, "B C"]:
-        """y(x), but for what is the user's alone."""
+        """y(x) without the terms that only depend on the user."""
         return fm_scores(encoded.factors, readers, candidates)

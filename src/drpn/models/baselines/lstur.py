@@ -1,16 +1,14 @@
-"""LSTUR: who the user is, and what they clicked lately, read one after the other.
+"""LSTUR: a long-term vector for each user, and a recurrent network over the clicked stories.
 
 An, Wu, Wu, Zhang, Liu and Xie, "Neural News Recommendation with Long- and Short-term User Representations", ACL 2019.
 Symbols are the paper's; `docs/paper-map.md` lists its parts with their tests.
 
-What depends on a news alone is computed once for each news: its vector, and what it brings to the gates of the
-recurrent network.
+Computed once per story: its vector, and the input projections of the recurrent network.
 
-Departs from the paper:
-- a logit of the attention over words is q^T tanh(V c_i + v), as in the official code (microsoft/recommenders);
-  the paper's is tanh(v c_i + v_b), without a hidden layer;
-- the reset gate of the recurrent network acts on U_n h, as in `torch.nn.GRU`; the paper's acts on h;
-- a masked long-term vector is a learned one, which users that training never saw have too; the paper's is zero.
+Departs from the paper: a logit of the attention over words is q^T tanh(V c_i + v), as in the official code
+(microsoft/recommenders). The paper's is tanh(v c_i + v_b), without a hidden layer.
+Departs from the paper: the reset gate of the recurrent network acts on U_n h, as in `torch.nn.GRU`, not on h.
+Departs from the paper: a masked long-term vector is a learned one, not zero; users that training never saw share it.
 """
 
 from dataclasses import dataclass
@@ -24,8 +22,8 @@ from drpn.batches.batch import Context, NewsRows, Profiles
 from drpn.layers.attention import where_present
 from drpn.layers.convolution import ConvolvedText
 from drpn.layers.gather import gather_rows
-from drpn.layers.linear import inner_products, joint_linear
-from drpn.layers.news import WORD_SPREAD, UserVectors, WordVectors, encode_by_length
+from drpn.layers.linear import dot_scores, joint_linear
+from drpn.layers.news import WORD_SPREAD, UserVectors, WordVectors, embedding_table, encode_by_length
 from drpn.layers.recurrent import Gru
 from drpn.models.base import ClickModel, DataShape
 from drpn.models.checks import check_positive, check_share
@@ -33,24 +31,24 @@ from drpn.models.checks import check_positive, check_share
 
 @dataclass(frozen=True, kw_only=True)
 class LsturSettings:
-    """LSTUR; the defaults are the paper's, but for `hidden` (the official code) and `category_size` (ours)."""
+    """LSTUR; the defaults are the paper's, except for `hidden` (official code) and `category_size` (ours)."""
 
     size: int = 300
     """Size of word vectors."""
     filters: int = 300
-    """Filters of the convolution over words: the size of a title vector."""
+    """Filters of the convolution over words; the size of a title vector."""
     window: int = 3
     """Words that a filter reads at once."""
     hidden: int = 200
     """Size of the query of the attention over words."""
     category_size: int = 100
-    """Size of the vector of a category, and of that of a subcategory."""
+    """Size of the vectors of categories and subcategories."""
     combine: Literal["ini", "con"] = "ini"
-    """The long-term vector is the first state of the recurrent network (ini), or stands beside its last (con)."""
+    """The long-term vector is the first state of the recurrent network (ini), or concatenated with its last (con)."""
     masking: float = 0.5
-    """p: share of users whose long-term vector is not given, drawn anew at every step of training."""
+    """p: share of users whose long-term vector is masked; drawn again at each training step."""
     dropout: float = 0.2
-    """On word vectors, and on what the convolution gives."""
+    """Dropout on word vectors and on the output of the convolution."""
 
     def __post_init__(self) -> None:
         check_positive(self, "size", "filters", "window", "hidden", "category_size")
@@ -64,26 +62,23 @@ class CategoryVectors(nn.Module):
 
     def __init__(self, categories: int, size: int) -> None:
         super().__init__()
-        self.table = nn.Embedding(categories, size, padding_idx=0)
-        nn.init.normal_(self.table.weight, std=WORD_SPREAD)
-        with torch.no_grad():
-            self.table.weight[0] = 0
+        self.table = embedding_table(categories, size, WORD_SPREAD)
 
     def forward(self, categories: Int[Tensor, "U"]) -> Float[Tensor, "U D"]:
-        """The vector of each category; zeros where there is none."""
+        """The vector of each category; zeros for a story without one."""
         return gather_rows(self.table.weight, categories) * (categories != 0).unsqueeze(-1)
 
 
 class LsturRows(NamedTuple):
-    """What is known of some news before any user comes in."""
+    """What is stored of each story."""
 
     vector: Float[Tensor, "U D"]
     clicked: Float[Tensor, "U RZN"]
-    """What they bring to the gates of the recurrent network."""
+    """Input projections for the gates of the recurrent network."""
 
 
-class Lstur(ClickModel):
-    """Reads what was clicked in its order, from the vector of the user on; ignores what was skipped."""
+class Lstur(ClickModel[LsturRows, Float[Tensor, "B D"]]):
+    """Reads the user's id and the clicked stories, in order; does not read skipped stories."""
 
     def __init__(self, settings: LsturSettings, shape: DataShape) -> None:
         super().__init__()
@@ -93,7 +88,7 @@ class Lstur(ClickModel):
         self.category = CategoryVectors(shape.categories, settings.category_size)
         self.subcategory = CategoryVectors(shape.subcategories, settings.category_size)
         width = settings.filters + 2 * settings.category_size
-        # u is as wide as a news vector: as a state, or as two parts of it
+        # u is as wide as a story vector: it is one state, or the concatenation of two vectors
         long = width if settings.combine == "ini" else width // 2
         short = width if settings.combine == "ini" else width - long
         self.users = UserVectors(shape.users, long, settings.masking)
@@ -101,32 +96,31 @@ class Lstur(ClickModel):
         if settings.combine == "con":
             self.nothing = nn.Parameter(torch.zeros(short))
 
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Clicked stories only."""
+        return ("clicked",)
+
     def encode_news(self, news: NewsRows) -> LsturRows:
-        """News encoder: e = [e_t; e_v; e_sv]; and its products in the gates."""
-        title = encode_by_length(self._read_title, news.words)  # e_t
+        """News encoder: e = [e_t; e_v; e_sv], and its projections for the gates."""
+        title = encode_by_length(self._encode_title, news.words)  # e_t
         parts = title, self.category(news.category), self.subcategory(news.subcategory)
         vector = torch.cat(parts, dim=-1)  # (U D)
         return LsturRows(vector, joint_linear(vector, self.recent.weights()))
 
-    def _read_title(self, words: Int[Tensor, "U W"]) -> Float[Tensor, "U F"]:
-        found: Tensor = self.title(self.words(words), words != 0)
-        return found
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        """Clicked news alone."""
-        return ("clicked",)
+    def _encode_title(self, words: Int[Tensor, "U W"]) -> Float[Tensor, "U F"]:
+        title: Tensor = self.title(self.words(words), words != 0)
+        return title
 
     def read(self, encoded: LsturRows, profiles: Profiles) -> Float[Tensor, "B D"]:
         """User encoder: u."""
-        return self.combined(
-            self.users(profiles.users), gather_rows(encoded.clicked, profiles.clicked), profiles.clicked_mask
-        )
+        clicked = gather_rows(encoded.clicked, profiles.clicked)
+        return self.combine_interests(self.users(profiles.users), clicked, profiles.clicked_mask)
 
-    def combined(
+    def combine_interests(
         self, long: Float[Tensor, "B L"], clicked: Float[Tensor, "B H RZN"], mask: Bool[Tensor, "B H"]
     ) -> Float[Tensor, "B D"]:
-        """Both interests as one vector; who clicked nothing has the long-term one alone, or beside a learned one."""
+        """Both interests as one vector; a user who clicked nothing keeps u_l (ini) or has a learned u_s (con)."""
         if self.settings.combine == "ini":
             # u = h_k with h_0 = u_l and h_t = GRU(h_{t-1}, e_t)
             state: Tensor = self.recent(clicked, mask, long)
@@ -139,4 +133,4 @@ class Lstur(ClickModel):
         self, encoded: LsturRows, readers: Float[Tensor, "B D"], candidates: Int[Tensor, "B C"], context: Context
     ) -> Float[Tensor, "B C"]:
         """u^T e."""
-        return inner_products(gather_rows(encoded.vector, candidates), readers.unsqueeze(1)).squeeze(-1)
+        return dot_scores(gather_rows(encoded.vector, candidates), readers)

@@ -1,12 +1,12 @@
-"""NAML: a news seen from several sides, its title, its category and its subcategory, each counting as it deserves.
+"""NAML: attention over several views of a story: its title, its category and its subcategory.
 
 Wu, Wu, An, Huang, Huang and Xie, "Neural News Recommendation with Attentive Multi-View Learning", IJCAI 2019. Section
 numbers and symbols are the paper's; `docs/paper-map.md` lists them with their tests.
 
-What depends on a news alone is computed once for each news: its vector, and how much it matters among clicked news,
-which is the same whoever clicked it.
+Computed once per story: its vector, and its logit in the attention over clicked stories, which does not depend on the
+user.
 
-Departs from the paper: the view of the body is there only when asked for (`abstract`), and then reads the abstract.
+Departs from the paper: the view of the body is optional (`abstract`), and reads the abstract.
 """
 
 from dataclasses import dataclass
@@ -20,8 +20,8 @@ from drpn.batches.batch import Context, NewsRows, Profiles
 from drpn.layers.attention import Aggregated, GatedAggregate, aggregate, where_present
 from drpn.layers.convolution import ConvolvedText
 from drpn.layers.gather import gather_rows
-from drpn.layers.linear import aligned_linear, inner_products
-from drpn.layers.news import WORD_SPREAD, WordVectors, encode_by_length
+from drpn.layers.linear import aligned_linear, dot_scores
+from drpn.layers.news import WORD_SPREAD, WordVectors, embedding_table, encode_by_length
 from drpn.layers.tables import gather_at
 from drpn.models.base import ClickModel, DataShape
 from drpn.models.checks import check_positive, check_share
@@ -34,17 +34,17 @@ class NamlSettings:
     size: int = 300
     """Size of word vectors."""
     filters: int = 400
-    """N_f: filters over words; also the size of every view, of news and of user vectors."""
+    """N_f: filters over words; also the size of every view, and of story and user vectors."""
     window: int = 3
     """2K + 1: words that a filter reads at once."""
     category_size: int = 100
-    """Size of the vectors of categories and of subcategories."""
+    """Size of the vectors of categories and subcategories."""
     hidden: int = 200
     """Size of the queries of the additive attentions."""
     dropout: float = 0.2
-    """On word vectors, and on what the filters give."""
+    """Dropout on word vectors and on the output of the filters."""
     abstract: bool = False
-    """Read abstracts too, as a view of their own; the folder must have been prepared with them."""
+    """Read abstracts as another view; the dataset must be prepared with them."""
 
     def __post_init__(self) -> None:
         check_positive(self, "size", "filters", "window", "category_size", "hidden")
@@ -56,28 +56,25 @@ class LabelView(nn.Module):
 
     def __init__(self, labels: int, settings: NamlSettings) -> None:
         super().__init__()
-        self.table = nn.Embedding(labels, settings.category_size, padding_idx=0)
-        nn.init.normal_(self.table.weight, std=WORD_SPREAD)
-        with torch.no_grad():
-            self.table.weight[0] = 0
+        self.table = embedding_table(labels, settings.category_size, WORD_SPREAD)
         self.dense = nn.Linear(settings.category_size, settings.filters)
 
     def forward(self, labels: Int[Tensor, "U"]) -> Float[Tensor, "U F"]:
-        """The vector of each label; ReLU(v_c) where there is none."""
+        """The vector of each label; ReLU(v_c) for a story without one."""
         vectors = gather_rows(self.table.weight, labels)
         return torch.relu(aligned_linear(vectors, self.dense.weight, self.dense.bias))
 
 
 class NamlRows(NamedTuple):
-    """What is known of some news before any user comes in."""
+    """What is stored of each story."""
 
     vector: Float[Tensor, "U F"]
     logit: Float[Tensor, "U"]
-    """How much they matter among clicked news, before the softmax."""
+    """The weight among clicked stories, before the softmax."""
 
 
-class Naml(ClickModel):
-    """Reads titles, categories and subcategories of what was clicked; ignores what was skipped, and in which order."""
+class Naml(ClickModel[NamlRows, Float[Tensor, "B F"]]):
+    """Reads titles and categories of clicked stories, in any order; does not read skipped stories."""
 
     def __init__(self, settings: NamlSettings, shape: DataShape) -> None:
         super().__init__()
@@ -94,23 +91,23 @@ class Naml(ClickModel):
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """Clicked news alone."""
+        """Clicked stories only."""
         return ("clicked",)
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Abstracts, when they are a view."""
+        """Abstracts, if they are a view."""
         return ("abstracts",) if self.settings.abstract else ()
 
     def encode_news(self, news: NewsRows) -> NamlRows:
-        """Section 3.1: r; and its logit for section 3.2."""
-        vector = self.join(self.look(news)).vector
+        """Section 3.1: r, and its logit for section 3.2."""
+        vector = self.combine_views(self.encode_views(news)).vector
         return NamlRows(vector, self.user.logits(vector))
 
-    def look(self, news: NewsRows) -> Float[Tensor, "U V F"]:
-        """The views of each news: title, category, subcategory, and the abstract where it is one."""
+    def encode_views(self, news: NewsRows) -> Float[Tensor, "U V F"]:
+        """The views of each story: title, category, subcategory, and the abstract if the model reads it."""
         views = [
-            encode_by_length(self._read_title, news.words),
+            encode_by_length(self._encode_title, news.words),
             self.category(news.category),
             self.subcategory(news.subcategory),
         ]
@@ -118,15 +115,15 @@ class Naml(ClickModel):
             views.append(self.abstract(self.words(news.abstract), news.abstract != 0))
         return torch.stack(views, dim=1)
 
-    def _read_title(self, words: Int[Tensor, "U W"]) -> Float[Tensor, "U F"]:
-        found: Tensor = self.title(self.words(words), words != 0)
-        return found
+    def _encode_title(self, words: Int[Tensor, "U W"]) -> Float[Tensor, "U F"]:
+        title: Tensor = self.title(self.words(words), words != 0)
+        return title
 
-    def join(self, views: Float[Tensor, "U V F"]) -> Aggregated:
-        """The views as one vector, and how much each counted."""
+    def combine_views(self, views: Float[Tensor, "U V F"]) -> Aggregated:
+        """The views as one vector, and the weight of each."""
         # r = sum of alpha_v r^v with alpha_v = softmax over views of q_v^T tanh(U_v r^v + u_v)
-        found: Aggregated = self.views(views, torch.ones_like(views[..., 0], dtype=torch.bool))
-        return found
+        combined: Aggregated = self.views(views, torch.ones_like(views[..., 0], dtype=torch.bool))
+        return combined
 
     def read(self, encoded: NamlRows, profiles: Profiles) -> Float[Tensor, "B F"]:
         """Section 3.2: u."""
@@ -139,4 +136,4 @@ class Naml(ClickModel):
         self, encoded: NamlRows, readers: Float[Tensor, "B F"], candidates: Int[Tensor, "B C"], context: Context
     ) -> Float[Tensor, "B C"]:
         """Section 3.3: u^T r."""
-        return inner_products(gather_rows(encoded.vector, candidates), readers.unsqueeze(1)).squeeze(-1)
+        return dot_scores(gather_rows(encoded.vector, candidates), readers)
