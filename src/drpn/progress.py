@@ -35,8 +35,15 @@ class Silent:
         pass
 
 
+def _print_to_stderr(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
 class Lines:
-    """Prints one line per finished stage to standard error, for log files and pipes."""
+    """Writes one line per finished stage, for log files, pipes and notebooks; by default to standard error."""
+
+    def __init__(self, write: Callable[[str], object] = _print_to_stderr) -> None:
+        self._write = write
 
     @contextmanager
     def stage(self, title: str, total: int | None = None) -> Iterator[Advance]:
@@ -55,7 +62,7 @@ class Lines:
         self.note(f"{title}  {time.monotonic() - start:.1f} s")
 
     def note(self, text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
+        self._write(text)
 
 
 class Terminal:

@@ -126,7 +126,7 @@ def test_labels_that_do_not_fit_the_titles(
     titles: list[str], categories: list[str], subcategories: list[str], message: str
 ) -> None:
     with pytest.raises(SettingsError) as raised:
-        new_titles(titles, categories, subcategories)
+        new_stories(titles, categories, subcategories)
     assert str(raised.value) == (
         f"{message}give one label for each title, in the same order ('' for none), or none at all"
     )

@@ -100,7 +100,7 @@ def test_a_folder_that_is_not_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("content", ["", "[]", "{}", "{", '"run"'])
 def test_an_invalid_run_json(run: Path, content: str) -> None:
     (run / "run.json").write_text(content)
-    assert refusal(lambda: Run.open(run)) == "run/run.json is not a valid description of a run; train again"
+    assert refusal(lambda: Run.open(run)) == "run/run.json is not the description of a run; train again"
 
 
 def test_a_run_of_a_newer_format(run: Path) -> None:

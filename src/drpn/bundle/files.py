@@ -19,7 +19,6 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-import drpn
 from drpn.bundle.card import card
 from drpn.dataset.arrays import Array, ArrayReader, sha256
 from drpn.dataset.folder import SPLITS, Dataset
@@ -28,6 +27,7 @@ from drpn.errors import RunError
 from drpn.models.base import ClickModel, DataShape
 from drpn.models.catalogue import CATALOGUE
 from drpn.output import atomic_file, atomic_folder
+from drpn.version import VERSION
 from drpn.versioned import read_versioned, write_versioned
 
 FORMAT = 1
@@ -73,7 +73,7 @@ def write_bundle(
         shape = data_shape(dataset)
         manifest = {
             "format": FORMAT,
-            "drpn": drpn.__version__,
+            "drpn": VERSION,
             "model": name,
             "settings": dataclasses.asdict(settings),
             "word_vector_size": _size(shape.vectors),

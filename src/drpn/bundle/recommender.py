@@ -121,28 +121,55 @@ class Recommender:
         """Rank for one user.
 
         `history` replaces the profile that the bundle has of the user. Without `candidates`, the live stories are
-        ranked that are not in the profile. Stories in `new` are ranked too, without being added.
+        ranked that are not in the profile. Stories in `new` are ranked too, without being added to the catalogue.
+        `moment` is the time of the request, by default the end of the log.
         """
         if user_id is None and history is None:
             raise SettingsError("there is nobody to rank for; give a user id or a history")
-        request = self._request("" if user_id is None else str(user_id), history)
-        return self._rank([request], candidates, new, exclude, max_age_hours, moment, top)[0]
+        return self.recommend_many(
+            ["" if user_id is None else user_id],
+            histories=None if history is None else [history],
+            candidates=candidates,
+            new=new,
+            exclude=exclude,
+            max_age_hours=max_age_hours,
+            moment=moment,
+            top=top,
+        )[0]
 
     def recommend_many(
         self,
         users: Iterable[UserId | Profile],
         *,
+        histories: Sequence[Profile] | None = None,
         candidates: Iterable[str | int] | None = None,
+        new: Sequence[NewStory] = (),
         exclude: Iterable[str | int] = (),
         max_age_hours: float | None = None,
         moment: datetime | None = None,
         top: int = 10,
     ) -> list[Ranking]:
-        """Rank for many users at once; each is a user id or a history."""
+        """Rank for many users at once; each is a user id or a history, or an id with its history in `histories`."""
+        users = list(users)
+        if histories is not None and len(histories) != len(users):
+            raise SettingsError(f"there are {len(histories)} histories for {len(users)} users; give one for each")
+        if top < 0:
+            raise SettingsError(f"top is {top}; it takes 0 or more")
         requests = [
-            self._request("", user) if isinstance(user, Profile) else self._request(str(user), None) for user in users
+            self._request("", user)
+            if isinstance(user, Profile)
+            else self._request(str(user), None if histories is None else histories[index])
+            for index, user in enumerate(users)
         ]
-        return self._rank(requests, candidates, (), exclude, max_age_hours, moment, top)
+        excluded = {str(news_id) for news_id in exclude}
+        pool = self._live if candidates is None else dict.fromkeys(map(str, candidates))
+        moment = moment or self.bundle.as_of
+        chosen = [
+            news_id
+            for news_id in pool
+            if news_id not in excluded and (max_age_hours is None or self._age_hours(news_id, moment) <= max_age_hours)
+        ]
+        return self._rank(requests, chosen, new, moment, top, hide_profile=candidates is None)
 
     def _request(self, user_id: str, history: Profile | None) -> _Request:
         profile = self.profile(user_id) if history is None else history
@@ -162,30 +189,23 @@ class Recommender:
     def _rank(
         self,
         requests: Sequence[_Request],
-        candidates: Iterable[str | int] | None,
+        pool: list[str],
         new: Sequence[NewStory],
-        exclude: Iterable[str | int],
-        max_age_hours: float | None,
         moment: datetime | None,
         top: int,
+        *,
+        hide_profile: bool,
     ) -> list[Ranking]:
-        if top < 0:
-            raise SettingsError(f"top is {top}; it takes 0 or more")
-        excluded = {str(news_id) for news_id in exclude}
-        given = None if candidates is None else list(dict.fromkeys(map(str, candidates)))
-        moment = moment or self.bundle.as_of
-        pool = [news_id for news_id in (self._live if given is None else given) if news_id not in excluded]
-        if max_age_hours is not None:
-            pool = [news_id for news_id in pool if self._age_hours(news_id, moment) <= max_age_hours]
+        """Rank the stories of `pool` for each request; with `hide_profile`, without those of its profile."""
         notes = tuple(dict.fromkeys(self._reader.notes(new)))
         rankings = []
-        for requests_now in _chunks(requests, self._users_at_once(len(pool) + len(new))):
-            chosen = [
-                pool if given is not None else [news_id for news_id in pool if news_id not in request.profile]
-                for request in requests_now
+        for chunk in _chunks(requests, self._users_at_once(len(pool) + len(new))):
+            candidates = [
+                [news_id for news_id in pool if news_id not in request.profile] if hide_profile else pool
+                for request in chunk
             ]
-            scores = self._score(requests_now, chosen, new, moment)
-            for request, ids, row in zip(requests_now, chosen, scores, strict=True):
+            scores = self._score(chunk, candidates, new, moment)
+            for request, ids, row in zip(chunk, candidates, scores, strict=True):
                 names = [(news_id, self._title(news_id)) for news_id in ids]
                 names += [(story.news_id, story.title) for story in new]
                 best = sorted(range(len(names)), key=lambda index: (-row[index], index))[:top]

@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-import drpn
 from drpn.cli.data import prepare, simulate, stats
 from drpn.cli.demo import demo
 from drpn.cli.experiments import compare, reproduce, tune
 from drpn.cli.model import evaluate, explain, models, recommend, train
+from drpn.version import VERSION
 
 COMMANDS: dict[str, list[Callable[..., None]]] = {
     "First steps": [demo],
@@ -34,7 +34,7 @@ for _group, _commands in COMMANDS.items():
 
 def _print_version(requested: bool) -> None:
     if requested:
-        print(f"drpn {drpn.__version__}")
+        print(f"drpn {VERSION}")
         raise typer.Exit
 
 

@@ -1,7 +1,7 @@
 """Commands for one model: `models`, `train`, `evaluate`, `recommend`, `explain`."""
 
-import dataclasses
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -10,6 +10,7 @@ import typer
 from drpn import progress
 from drpn.cli import printing
 from drpn.cli.options import Config, DatasetFolder, Json, RunFolder, Sets
+from drpn.errors import SettingsError
 
 
 def models(json: Json = False) -> None:
@@ -25,7 +26,7 @@ def models(json: Json = False) -> None:
 
     descriptions = [describe(name) for name in CATALOGUE]
     if json:
-        printing.as_json({"rows": [dataclasses.asdict(description) for description in descriptions]})
+        printing.as_json({"rows": [asdict(description) for description in descriptions]})
     else:
         printing.catalogue(descriptions)
 
@@ -115,8 +116,32 @@ def evaluate(
 def recommend(
     run: RunFolder,
     user: Annotated[
-        str, typer.Option(metavar="ID", help="User id from the logs; an unknown id is treated as a new user.")
-    ],
+        list[str] | None,
+        typer.Option(metavar="ID", help="User id from the logs; an unknown id is a new user. Can be repeated."),
+    ] = None,
+    clicked: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ID",
+            help="Story of a given history that was clicked, oldest first. Can be repeated. Replaces "
+            "the history in the logs.",
+        ),
+    ] = None,
+    skipped: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ID", help="Story of a given history that was shown and skipped. Can be repeated."),
+    ] = None,
+    candidate: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ID", help="Story to rank, instead of those of the last day. Can be repeated."),
+    ] = None,
+    exclude: Annotated[
+        list[str] | None, typer.Option(metavar="ID", help="Story to leave out. Can be repeated.")
+    ] = None,
+    max_age: Annotated[
+        float | None,
+        typer.Option(min=0, metavar="HOURS", help="Leave out stories that were older at the end of the logs."),
+    ] = None,
     top: Annotated[int, typer.Option(min=1, help="Number of stories to list.")] = 10,
     title: Annotated[
         list[str] | None,
@@ -132,29 +157,53 @@ def recommend(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Rank stories for a user.
+    """Rank stories for one user, for many users, or for a history that you give.
 
-    Ranks the stories of the last day of the logs that the user has not clicked or skipped, and any new titles you give.
-    Prints a table; writes nothing.
+    Ranks the stories of the last day of the logs that are not in the user's profile, or the given candidates, and any
+    new titles you give. Prints a table for each user; writes nothing.
 
     Example: `drpn recommend run --user U42 --title "Chess champion loses to a newcomer" --category sports`
+
+    Example: `drpn recommend run --clicked N17 --clicked N23 --skipped N5 --top 3`
     """
     from drpn.bundle.recommender import Recommender
     from drpn.bundle.stories import new_stories
     from drpn.recipes.runs import Run
+    from drpn.state.profile import Profile
 
-    new = new_stories(title or (), category or (), subcategory or ())
-    ranking = Recommender(Run.open(run).bundle()).recommend(user, top=top, new=new)
-    for note in ranking.notes:
-        print(f"drpn: {note}", file=sys.stderr)
-    if not ranking.known:
-        print(f"drpn: user {user} has no profile; this is the ranking for a new user", file=sys.stderr)
-    if json:
-        printing.as_json(
-            {"user_id": user, "known": ranking.known, "rows": [dataclasses.asdict(row) for row in ranking.rows]}
+    history = Profile(clicked or (), skipped or ()) if clicked or skipped else None
+    users = user or []
+    if history is not None and len(users) > 1:
+        raise SettingsError("--clicked and --skipped are the history of one user; name one --user, or none")
+    if history is None and not users:
+        raise SettingsError(
+            "there is nobody to rank for; name a --user, or give a history with --clicked and --skipped"
         )
+    new = new_stories(title or (), category or (), subcategory or ())
+    rankings = Recommender(Run.open(run).bundle()).recommend_many(
+        users if history is None else [(users or [""])[0]],
+        histories=None if history is None else [history],
+        candidates=candidate,
+        new=new,
+        exclude=exclude or (),
+        max_age_hours=max_age,
+        top=top,
+    )
+    for ranking in rankings:
+        for note in ranking.notes:
+            print(f"drpn: {note}", file=sys.stderr)
+        if not ranking.known:
+            who = f"user {ranking.user_id}" if ranking.user_id else "the given history"
+            print(f"drpn: {who} has no profile; this is the ranking for a new user", file=sys.stderr)
+    if json:
+        documents = [
+            {"user_id": ranking.user_id, "known": ranking.known, "rows": [asdict(row) for row in ranking.rows]}
+            for ranking in rankings
+        ]
+        printing.as_json(documents[0] if len(documents) == 1 else {"rankings": documents})
     else:
-        printing.ranking(ranking)
+        for ranking in rankings:
+            printing.ranking(ranking)
 
 
 def explain(

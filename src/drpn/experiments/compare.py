@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import torch
 
-import drpn
 from drpn.batches.samples import Clicks
 from drpn.dataset.arrays import Array
 from drpn.dataset.folder import Dataset, SplitName
@@ -30,6 +29,7 @@ from drpn.provenance import machine
 from drpn.recipes.evaluate import has_profile, reference_scores
 from drpn.recipes.needs import missing_requirements, prepare_hint
 from drpn.recipes.settings import Settings, find_config, load_settings_of, read_settings_file
+from drpn.version import VERSION
 from drpn.versioned import write_versioned
 
 RUNS, DOCUMENT, PICTURE = "runs", "compare.json", "compare.png"
@@ -189,7 +189,7 @@ def _gather(
             systems[name] = measure(scores, impressions.clicked, impressions.offsets)
     runs = [run.facts for by_seed in results.values() for run in by_seed]
     about: About = {
-        "drpn": drpn.__version__,
+        "drpn": VERSION,
         "machine": machine(),
         "commits": sorted({run["machine"]["commit"] for run in runs}),
         "data": {

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import drpn
 from drpn.dataset.folder import Dataset
 from drpn.errors import DivergedError, OutputError, RunError, SettingsError, TrainingError
 from drpn.experiments.results import fingerprint
@@ -31,6 +30,7 @@ from drpn.recipes.needs import check_requirements
 from drpn.recipes.settings import Settings, entry, load_settings, read_settings_file, training_defaults
 from drpn.recipes.train import train
 from drpn.training.settings import ignored_settings
+from drpn.version import VERSION
 
 if TYPE_CHECKING:  # Optuna is an optional dependency
     from optuna import Study
@@ -70,7 +70,7 @@ class Search:
     @property
     def identity(self) -> dict[str, Any]:
         """Everything that distinguishes this search from another, as plain JSON values."""
-        identity: dict[str, Any] = {"--model": self.model, "--seed": self.seed, "the data": self.data}
+        identity: dict[str, Any] = {"model": self.model, "seed": self.seed, "the data": self.data}
         for section in ("model", "training"):
             values = dataclasses.asdict(getattr(self.settings, section))
             identity |= {f"{section}.{key}": value for key, value in values.items()}
@@ -273,7 +273,7 @@ def _provenance(tuned: Tuned) -> list[str]:
     aucs[tuned.best.number - 1] += "*"
     return [
         f"{search.dataset.path.resolve().name}, fingerprint {search.data}; seed of the search {search.seed}, "
-        f"of each training {search.settings.training.seed}; drpn {drpn.__version__}, commit {commits}",
+        f"of each training {search.settings.training.seed}; drpn {VERSION}, commit {commits}",
         *trial_lines(
             {
                 "validation AUC": aucs,

@@ -9,7 +9,6 @@ import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
 
-import drpn
 from drpn.dataset.arrays import ArrayReader, ArrayWriter, sha256
 from drpn.dataset.folder import FORMAT, MANIFEST, SPLITS, Dataset
 from drpn.errors import SettingsError
@@ -34,6 +33,7 @@ from drpn.state.profile_expressions import (
     impression_events,
     profile_sequences,
 )
+from drpn.version import VERSION
 from drpn.versioned import write_versioned
 
 _USERS_AT_ONCE = 50_000
@@ -201,7 +201,7 @@ def build(
         sources = [*logs.sources, *([vectors] if vectors else []), *entity_files]
         manifest = {
             "format": FORMAT,
-            "drpn": drpn.__version__,
+            "drpn": VERSION,
             "settings": dataclasses.asdict(settings) | {"skip_unknown_news": skip_unknown},
             "statistics": figures,
             "columns": [_describe(column) for column in logs.extras()],

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import drpn
 from drpn.bundle.files import Bundle
 from drpn.dataset.folder import Dataset
 from drpn.errors import RunError
 from drpn.output import atomic_file, explain_write_errors
 from drpn.provenance import commit
 from drpn.training.settings import TrainingSettings, ignored_settings
+from drpn.version import VERSION
 from drpn.versioned import read_versioned, write_versioned
 
 FORMAT = 1
@@ -114,7 +114,7 @@ def sections(settings: Any, training: TrainingSettings) -> Sections:
 def run_facts(dataset: Dataset, model: str, settings: Any, training: TrainingSettings) -> dict[str, Any]:
     """Return the contents of run.json: versions, model, settings and dataset."""
     return {
-        "drpn": drpn.__version__,
+        "drpn": VERSION,
         "commit": commit(),
         "model": model,
         "settings": sections(settings, training),

@@ -6,7 +6,6 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-import drpn
 from drpn import config
 from drpn.errors import SettingsError
 from drpn.models.catalogue import CATALOGUE, Entry
@@ -16,7 +15,7 @@ from drpn.training.settings import TrainingSettings
 SECTIONS = ("data", "model", "training")
 MODEL_SECTIONS = ("model", "training")
 """The sections that a table `[models.NAME]` can set for one model."""
-SHIPPED = Path(drpn.__file__).parent / "configs"
+SHIPPED = Path(__file__).parents[1] / "configs"
 """The settings files that are installed with the package."""
 
 Tables = dict[str, config.Table]

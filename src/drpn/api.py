@@ -1,0 +1,238 @@
+"""The public Python API: one function for each job, and the types that they take and return.
+
+Paths may be strings, ids may be integers. Settings are a dictionary such as `{"model.size": 64, "training.epochs": 2}`.
+`progress` takes a function that is called with one line of text, such as `print`, or an object with the methods of
+`Progress`. Nothing here imports a library that only some jobs need before the job is run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from drpn.bundle.recommender import RankedStory, Ranking, Recommender, UserId
+from drpn.bundle.stories import NewStory
+from drpn.dataset.folder import Dataset, SplitName
+from drpn.errors import DrpnError, SettingsError
+from drpn.explain.trace import Trace
+from drpn.progress import Lines, Progress, Silent
+from drpn.recipes.evaluate import Evaluation
+from drpn.recipes.runs import RUN, Run
+from drpn.state.profile import Entry, Event, Profile, ProfileState
+
+if TYPE_CHECKING:
+    from drpn.experiments.compare import Compared
+
+__all__ = [
+    "Compared", "Dataset", "DrpnError", "Entry", "Evaluation", "Event", "NewStory", "Profile", "ProfileState",
+    "Progress", "RankedStory", "Ranking", "Recommender", "Run", "Trace", "compare", "evaluate", "explain", "load",
+    "open_dataset", "prepare", "simulate", "train",
+]  # fmt: skip
+
+StrPath = str | PathLike[str]
+Settings = Mapping[str, Any]
+ProgressLike = Progress | Callable[[str], object] | None
+
+
+def simulate(
+    out: StrPath,
+    *,
+    users: int = 2_000,
+    news: int | None = None,
+    days: int = 7,
+    seed: int = 0,
+    accidents: float = 0.15,
+    replace: bool = False,
+    progress: ProgressLike = None,
+) -> Path:
+    """Write the logs of a simulated newsroom, whose truth is known, and return their folder."""
+    from drpn.logs.simulate import SimulationSettings
+    from drpn.logs.simulate import simulate as run
+
+    try:
+        settings = SimulationSettings(users=users, news=news, days=days, seed=seed, accidents=accidents)
+    except ValueError as error:
+        raise SettingsError(str(error)) from error
+    run(Path(out), settings, replace=replace, progress=_progress(progress) or Silent())
+    return Path(out)
+
+
+def prepare(
+    logs: StrPath,
+    out: StrPath,
+    *,
+    settings: Settings | None = None,
+    config: StrPath | None = None,
+    format: Literal["auto", "mind", "ebnerd", "events"] = "auto",
+    vectors: StrPath | None = None,
+    entities: StrPath | None = None,
+    skip_unknown_news: bool = False,
+    memory: str = "2GB",
+    replace: bool = False,
+    progress: ProgressLike = None,
+) -> Dataset:
+    """Turn a folder of logs into a dataset folder, and open it."""
+    from drpn.recipes.prepare import prepare as run
+    from drpn.recipes.settings import load_data_settings
+
+    return run(
+        Path(logs),
+        Path(out),
+        load_data_settings(_path(config), _assignments(settings, "data")),
+        format=format,
+        vectors=_path(vectors),
+        entities=_path(entities),
+        skip_unknown_news=skip_unknown_news,
+        memory=memory,
+        replace=replace,
+        progress=_progress(progress),
+    )
+
+
+def open_dataset(folder: StrPath) -> Dataset:
+    """Open a dataset folder and check every byte of it."""
+    return Dataset.open(Path(folder))
+
+
+def train(
+    data: Dataset | StrPath,
+    out: StrPath,
+    *,
+    model: str = "drpn",
+    settings: Settings | None = None,
+    config: StrPath | None = None,
+    resume: bool = False,
+    progress: ProgressLike = None,
+) -> Run:
+    """Train a model on a dataset; the run folder `out` gets checkpoints, the learning curve and the bundle."""
+    from drpn.recipes.settings import load_settings
+    from drpn.recipes.train import train as run
+
+    chosen = load_settings(_path(config), _assignments(settings), model=model)
+    return run(
+        _folder(data),
+        Path(out),
+        model=model,
+        settings=chosen.model,
+        training=chosen.training,
+        resume=resume,
+        progress=_progress(progress),
+    )
+
+
+def evaluate(
+    run: Run | StrPath,
+    *,
+    split: SplitName = "test",
+    scores: StrPath | None = None,
+    scores_format: Literal["mind", "jsonl"] = "mind",
+    seed: int = 0,
+    progress: ProgressLike = None,
+) -> Evaluation:
+    """Measure a run on a split of its dataset, with chance, popularity and, on simulated logs, an oracle."""
+    from drpn.recipes.evaluate import evaluate as measure
+
+    return measure(
+        _run_path(run),
+        split=split,
+        scores=_path(scores),
+        scores_format=scores_format,
+        seed=seed,
+        progress=_progress(progress),
+    )
+
+
+def compare(
+    data: Dataset | StrPath,
+    out: StrPath,
+    *,
+    models: Sequence[str] | None = None,
+    seeds: int = 3,
+    settings: Settings | None = None,
+    config: StrPath | None = None,
+    configs: StrPath | None = None,
+    jobs: int = 1,
+    keep: bool = False,
+    again: bool = False,
+    progress: ProgressLike = None,
+) -> Compared:
+    """Train several models with several seeds, and write the paper's tables into `out`.
+
+    Without `config` and `configs` each model has the shipped settings that were tuned on a simulated newsroom, as with
+    `drpn compare`.
+    """
+    from drpn.experiments.compare import compare as run
+    from drpn.recipes.settings import SHIPPED, find_config
+
+    tuned = find_config(Path(configs)) if configs else (None if config else SHIPPED / "newsroom.toml")
+    return run(
+        _folder(data),
+        Path(out),
+        models=models,
+        seeds=seeds,
+        config=_path(config),
+        sets=_assignments(settings),
+        configs=tuned,
+        jobs=jobs,
+        keep=keep,
+        again=again,
+        progress=_progress(progress),
+    )
+
+
+def load(run: Run | StrPath) -> Recommender:
+    """Load the recommender of a run, or of a bundle folder."""
+    from drpn.bundle.files import MANIFEST, Bundle
+
+    path = _run_path(run)
+    if (path / RUN).is_file() or not (path / MANIFEST).is_file():
+        return Recommender(Run.open(path).bundle())
+    return Recommender(Bundle.open(path))
+
+
+def explain(run: Run | StrPath, user_id: UserId, out: StrPath | None = None, *, progress: ProgressLike = None) -> Trace:
+    """Return the weights and scores behind the ranking for one user; `out` gets the paper's case-study figure."""
+    from drpn.recipes.explain import explain as trace
+
+    return trace(_run_path(run), str(user_id), _path(out), progress=_progress(progress))
+
+
+def _path(path: StrPath | None) -> Path | None:
+    return None if path is None else Path(path)
+
+
+def _folder(data: Dataset | StrPath) -> Path:
+    return data.path if isinstance(data, Dataset) else Path(data)
+
+
+def _run_path(run: Run | StrPath) -> Path:
+    return run.path if isinstance(run, Run) else Path(run)
+
+
+def _assignments(settings: Settings | None, section: str | None = None) -> list[str]:
+    """Settings as `section.key=value`; with a `section`, keys may leave it out."""
+    from drpn.recipes.needs import toml_value
+
+    assignments: Iterable[tuple[str, Any]] = (settings or {}).items()
+    return [
+        f"{key if '.' in key or section is None else f'{section}.{key}'}={toml_value(value)}"
+        for key, value in assignments
+    ]
+
+
+def _progress(progress: ProgressLike) -> Progress | None:
+    if progress is None or (hasattr(progress, "stage") and hasattr(progress, "note")):
+        return progress
+    if callable(progress):
+        return Lines(progress)
+    raise SettingsError(f"progress is {progress!r}; it takes a function of one text, such as print, or a Progress")
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Compared":
+        from drpn.experiments.compare import Compared
+
+        return Compared
+    raise AttributeError(f"module 'drpn.api' has no attribute '{name}'")

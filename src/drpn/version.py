@@ -1,0 +1,3 @@
+"""The version of drpn."""
+
+VERSION = "0.1.0"
