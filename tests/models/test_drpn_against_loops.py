@@ -154,7 +154,7 @@ def test_titles(width: int) -> None:
 def test_content_based_aggregator(heads: int | None, count: int) -> None:
     aggregator = randomise(ContentAggregator(SIZE, HEADS.attention, HIDDEN, self_attention=heads is not None), seed=4)
     stories, mask = spread(count)
-    qkv = joint_linear(stories, aggregator.weights())
+    qkv = joint_linear(stories, [] if aggregator.attention is None else aggregator.attention.weights())
     logits = aggregator.aggregate.logits(stories)[None] if heads is None else None
     actual = aggregator(as_rows(stories, mask), as_rows(qkv, mask), logits)
     expected = loops.content_aggregator(weights_of(aggregator), stories[mask].tolist(), heads)

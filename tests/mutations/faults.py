@@ -73,8 +73,8 @@ FAULTS = [
     Fault(
         "zeros for the denoised interest of an empty sequence",
         DRPN,
-        "where_present(weighted_sum(weight, stories), own.mask.any(-1), self.nothing)",
-        "weighted_sum(weight, stories)",
+        "where_present(result.vector, own.mask.any(-1), self.nothing)",
+        "result.vector",
     ),
     Fault(
         "self-attention of stories without the residual",
@@ -97,8 +97,8 @@ FAULTS = [
     Fault(
         "the candidate's graph vector instead of its id vector",
         DRPN,
-        "{view: (rows.plain, rows.candidate) for",
-        "{view: (rows.stories, rows.candidate) for",
+        "{view: (rows.candidate, rows.plain) for",
+        "{view: (rows.candidate, rows.stories) for",
     ),
     Fault(
         "the graph network without a scale",

@@ -28,7 +28,7 @@ from drpn.layers.denoising import SimilarityHead, attend_opposite, attend_rest, 
 from drpn.layers.fusion import interest_scores, interest_weights
 from drpn.layers.linear import Weight, aligned_linear, joint_linear, split_heads
 from drpn.layers.news import IdVectors, TitleEncoder
-from drpn.layers.tables import Table, TableRows, columns, concat_sequences, project, rows_at, weighted_sum
+from drpn.layers.tables import Table, TableRows, columns, concat_sequences, project, rows_at
 from drpn.models.base import ClickModel, DataShape
 from drpn.models.checks import check_divides, check_positive, check_share
 
@@ -85,10 +85,6 @@ class ContentAggregator(nn.Module):
         self.norm = nn.LayerNorm(size) if self_attention else None
         self.aggregate = GatedAggregate(size, hidden)
         self.nothing = nn.Parameter(torch.zeros(size))
-
-    def weights(self) -> list[Weight]:
-        """Query, key and value projections; empty without self-attention."""
-        return [] if self.attention is None else self.attention.weights()
 
     def forward(self, stories: TableRows, qkv: TableRows, logits: Float[Tensor, "B S"] | None) -> Aggregated:
         """p_s or n_s, and the weight of each story; without self-attention the logits are given."""
@@ -155,9 +151,9 @@ class DenoisingAggregator(nn.Module):
             similar, contrary = similarities(self.similar.head(), same, self.contrary.head(), opposite)  # (B S) each
             # Eq. 6: s^p - ReLU(gamma) * s^n
             trust = similar - torch.relu(self.gamma) * contrary
-        weight = masked_softmax(trust, own.mask)
-        # p_h = sum of alpha_i p_i
-        return Aggregated(where_present(weighted_sum(weight, stories), own.mask.any(-1), self.nothing), weight)
+        # p_h = sum of alpha_i p_i with alpha = softmax(trust)
+        result = aggregate(trust, stories, own.mask)
+        return Aggregated(where_present(result.vector, own.mask.any(-1), self.nothing), result.weight)
 
 
 class GraphNetwork(nn.Module):
@@ -202,7 +198,6 @@ class FusionNet(nn.Module):
 
     def __init__(self, size: int, hidden: int, interests: int) -> None:
         super().__init__()
-        self.count = interests
         self.reader = GatedAggregate(size, hidden)
         self.nobody = nn.Parameter(torch.zeros(size))
         self.user = nn.Linear(size, interests * size)  # the halves of each W_1 that read u_f, and each b_1
@@ -215,7 +210,7 @@ class FusionNet(nn.Module):
         both = concat_sequences([member.plain for member in members])
         logits = torch.cat([member.reader_logits for member in members], dim=1)
         user = where_present(aggregate(logits, both, both.mask).vector, both.mask.any(-1), self.nobody)
-        return split_heads(self.user(user), self.count)
+        return split_heads(self.user(user), len(self.out))
 
     def forward(self, user: Float[Tensor, "B F D"], candidate: TableRows) -> Float[Tensor, "B C F"]:
         """The weight of each interest vector."""
@@ -292,23 +287,19 @@ class View(nn.Module):
         kinds = ("content", "denoise") if settings.denoise else ("content",)
         self.interests = [f"{side} {kind}" for kind in kinds for side in names]
         self.fusion = FusionNet(settings.size, settings.hidden, len(self.interests))
-        self.self_attention = self_attention
+        self.opposite = dict(zip(names, reversed(names), strict=True)) if len(names) == 2 else {}
         self.columns = {name: columns(self.weights(name)) for name in names}
 
     def side(self, name: str) -> Side:
         """The aggregators of the clicked or the skipped sequence."""
         return cast(Side, self.sides[name])
 
-    def opposite(self, name: str) -> str | None:
-        """The name of the other sequence, if the model reads it."""
-        return next((other for other in self.sides if other != name), None)
-
     def weights(self, name: str) -> dict[str, list[Weight]]:
         """Linear layers that are applied to each story of a sequence, by the part that reads the result."""
-        own, other = self.side(name).denoise, self.opposite(name)
-        opposite = None if other is None else self.side(other).denoise
+        attention, own = self.side(name).content.attention, self.side(name).denoise
+        opposite = self.side(self.opposite[name]).denoise if name in self.opposite else None
         return {
-            "content": self.side(name).content.weights(),
+            "content": [] if attention is None else attention.weights(),
             "denoise": [] if own is None else own.weights(),
             "opposite": [] if opposite is None else opposite.opposite_weights(),
         }
@@ -318,8 +309,8 @@ class View(nn.Module):
         layers = {name: (stories, self.weights(name)) for name in self.sides}
         candidate = plain, {"fusion": [Weight.from_layer(self.fusion.candidate)]}
         sides = project({**layers, "candidate": candidate}, training=self.training)
-        names = () if self.self_attention else self.sides
-        logits = {name: self.side(name).content.aggregate.logits(stories) for name in names}
+        content = {name: self.side(name).content for name in self.sides}
+        logits = {name: own.aggregate.logits(stories) for name, own in content.items() if own.attention is None}
         return ViewRows(stories, plain, sides.pop("candidate"), sides, logits, self.fusion.reader.logits(plain))
 
     def read(self, rows: ViewRows, positions: dict[str, Int[Tensor, "B S"]]) -> ViewReaders:
@@ -330,7 +321,7 @@ class View(nn.Module):
             members[name] = Members(*rows_at(tables, at))
             parts[name] = members[name].projected.split(self.columns[name])
         for name, member in members.items():
-            side, other = self.side(name), self.opposite(name)
+            side, other = self.side(name), self.opposite.get(name)
             aggregated[f"{name} content"] = side.content(member.stories, parts[name]["content"], member.logits)
             if side.denoise is not None:
                 opposite = None if other is None else parts[other]["opposite"]
@@ -352,13 +343,12 @@ class Drpn(ClickModel[Encoded, Readers]):
     def __init__(self, settings: DrpnSettings, shape: DataShape) -> None:
         super().__init__()
         self.settings = settings
-        self.title = TitleEncoder(
-            shape.words, settings.size, settings.heads, settings.hidden, settings.dropout, shape.vectors
-        )
+        size, heads, hidden = settings.size, settings.heads, settings.hidden
+        self.title = TitleEncoder(shape.words, size, heads, hidden, settings.dropout, shape.vectors)
         self.semantic = View(settings, self_attention=True)
         if settings.graph:
-            self.id = IdVectors(shape.news, settings.size, settings.id_dropout)
-            self.graph = GraphNetwork(settings.size, settings.graph_heads)
+            self.id = IdVectors(shape.news, size, settings.id_dropout)
+            self.graph = GraphNetwork(size, settings.graph_heads)
             self.collaborative = View(settings, self_attention=False)
 
     @property
@@ -384,10 +374,10 @@ class Drpn(ClickModel[Encoded, Readers]):
     def match(
         self, encoded: Encoded, readers: Readers, candidates: Int[Tensor, "B C"], context: Context
     ) -> Float[Tensor, "B C"]:
-        """The score of each candidate."""
+        """Section 4.7: the score of each candidate."""
         rows = self.candidates(encoded, candidates)
         scores = [self.view(name).fusion.score(reader, *rows[name]) for name, reader in readers.items()]
-        # section 4.7: u^t . r^t + u^o . r^o
+        # u^t . r^t + u^o . r^o
         return torch.stack(scores).sum(0)
 
     def candidates(self, encoded: Encoded, candidates: Int[Tensor, "B C"]) -> dict[str, tuple[TableRows, TableRows]]:
@@ -400,8 +390,9 @@ class Drpn(ClickModel[Encoded, Readers]):
         matches, rows = {}, self.candidates(encoded, batch.candidates)
         for name, reader in self.read(encoded, batch.profiles).items():
             fusion, (candidate, plain) = self.view(name).fusion, rows[name]
-            score, beta = fusion.score(reader, candidate, plain), fusion(reader.user, candidate)
-            matches[name] = ViewMatch(score, reader.weights, beta)
+            matches[name] = ViewMatch(
+                fusion.score(reader, candidate, plain), reader.weights, fusion(reader.user, candidate)
+            )
         return matches
 
     def view(self, name: str) -> View:
