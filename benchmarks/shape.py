@@ -111,9 +111,8 @@ class Shape:
         writer.array("users/clicked", clicked)
         writer.array("users/skipped", skipped)
         linked = clicked[:, :LINKED] if settings.full else clicked
-        neighbours, weights = co_clicked(linked, settings.news, settings.neighbours)
+        neighbours, _ = co_clicked(linked, settings.news, settings.neighbours)
         writer.array("news/neighbours", neighbours)
-        writer.array("news/neighbour_weight", weights)
         times_shown, times_clicked = (
             np.bincount(part.ravel(), minlength=settings.news + 1) for part in (skipped, clicked)
         )
@@ -126,7 +125,7 @@ class Shape:
         times_shown[0] = times_clicked[0] = 0
         writer.array("news/times_shown", times_shown.astype(np.int32))
         writer.array("news/times_clicked", times_clicked.astype(np.int32))
-        mean_title_words = self._news(times_shown > 0)
+        mean_title_words = self._news()
         if settings.user_neighbours:
             others = self.rng.integers(1, settings.users + 1, (settings.users + 1, settings.user_neighbours))
             others[0] = 0
@@ -185,7 +184,7 @@ class Shape:
         writer.array(f"{split}/clicked", labels)
         return shown.flat, labels
 
-    def _news(self, seen: NDArray[np.bool_]) -> float:
+    def _news(self) -> float:
         """Write titles, words and labels; return the mean number of title words without labels."""
         settings, rng, writer = self.settings, self.rng, self.writer
         news, own = settings.news, settings.vocabulary - CATEGORIES - SUBCATEGORIES
@@ -205,15 +204,11 @@ class Shape:
         words += [f"word{number}" for number in range(own)]
         spelt = [words[row] for row in text.tolist()]
         texts = [" ".join(spelt[start:end]) for start, end in zip(titles.offsets[:-1], titles.offsets[1:], strict=True)]
-        used = np.zeros(len(words), dtype=np.bool_)
-        used[rows[seen].ravel()] = True
-        used[: UNKNOWN + 1] = False
         writer.strings("news/id", Strings.of(["", *(f"N{row}" for row in range(1, news + 1))]))
         writer.strings("news/title", Strings.of(["", *texts]))
         writer.array("news/category", np.concatenate([[0], 1 + category]).astype(np.int32))
         writer.array("news/subcategory", np.concatenate([[0], 1 + subcategory]).astype(np.int32))
         writer.array("news/words", rows)
-        writer.array("words/seen", used)
         writer.strings("words/word", Strings.of(words))
         for name, texts in names.items():
             writer.strings(f"{name}/name", Strings.of(texts))

@@ -49,7 +49,6 @@ def test_word_vectors_and_their_coverage_are_stored(newsroom: Path, tmp_path: Pa
     (tmp_path / "glove.txt").write_text("".join(f"{word} {row} 0.5\n" for row, word in enumerate(words)))
     dataset = prepare(newsroom, tmp_path / "data", vectors=tmp_path / "glove.txt")
     assert dataset.arrays.array("words/vector")[2:12, 0].tolist() == list(range(10))
-    assert dataset.arrays.array("words/has_vector").sum() == 10
     assert dataset.statistics["words_with_vector"] == pytest.approx(10 / dataset.statistics["words"], abs=1e-4)
 
 
@@ -59,7 +58,7 @@ def test_optional_arrays_do_not_change_the_others(newsroom: Path, tmp_path: Path
     more = dataset.arrays.checksums
     assert more.keys() - plain.keys() == {"news/abstract_words.npy", "users/neighbours.npy"}
     changed = {name for name in plain if plain[name] != more[name]}
-    assert changed == {f"words/{name}.npy" for name in ("word.offsets", "word.utf8", "seen", "vector", "has_vector")}
+    assert changed == {f"words/{name}.npy" for name in ("word.offsets", "word.utf8", "vector")}
     # words that occur only in abstracts come after those of titles, which keep their rows and vectors
     plain_dataset = Dataset.open(tmp_path / "plain")
     title_words = len(plain_dataset.vocabulary)
@@ -76,14 +75,6 @@ def test_category_words_are_optional(newsroom: Path, tmp_path: Path) -> None:
     first = with_category.vocabulary.words[with_category.news_words[1, 0]]
     assert first == with_category.category(1).lower()
     assert without.vocabulary.words[without.news_words[1, 0]] == without.titles[1].split()[0].strip(",:").lower()
-
-
-def test_words_seen_in_training_are_flagged(newsroom: Path, tmp_path: Path) -> None:
-    dataset = prepare(newsroom, tmp_path / "a")
-    shown = dataset.arrays.array("news/times_shown") > 0
-    seen = dataset.arrays.array("words/seen")
-    assert set(np.flatnonzero(seen)) == set(np.unique(dataset.news_words[shown])) - {0, 1}
-    assert 0 < seen.sum() < len(seen)
 
 
 def test_folder_opens_without_the_query_engine(newsroom: Path, tmp_path: Path) -> None:

@@ -1,9 +1,9 @@
 """The dataset folder: `manifest.json` and plain `.npy` arrays. Row 0 is padding everywhere.
 
-news/          id title category subcategory words neighbours neighbour_weight times_shown times_clicked
+news/          id title category subcategory words neighbours times_shown times_clicked
                if the log has them: abstract title_entities abstract_entities published vector
                if the settings ask for them: abstract_words entities
-words/         word seen, and with word vectors: vector has_vector
+words/         word, and with word vectors: vector
 entities/      if the settings ask for them: id, and with a vector file: vector
 categories/    name                subcategories/ name
 users/         id clicked skipped (oldest first, then padding)

@@ -131,11 +131,8 @@ class Builder:
     def _write_graph(self, feedback: ir.Table, news: int) -> None:
         shape = (news + 1, self.settings.neighbours)
         rows = self.writer.empty("news/neighbours", shape, np.int32)
-        weights = self.writer.empty("news/neighbour_weight", shape, np.int32)
         for batch in self.engine.stream(neighbours(feedback, kind=self.settings.graph, keep=self.settings.neighbours)):
-            at = batch["news"].to_numpy(), batch["slot"].to_numpy()
-            rows[at] = batch["neighbour"].to_numpy()
-            weights[at] = batch["weight"].to_numpy()
+            rows[batch["news"].to_numpy(), batch["slot"].to_numpy()] = batch["neighbour"].to_numpy()
 
     def _write_user_graph(self, feedback: ir.Table, users: int) -> None:
         keep = self.settings.user_neighbours

@@ -106,15 +106,9 @@ def _write_words(
     abstracts = _abstract_words(table, settings.abstracts) if settings.abstracts else []
     vocabulary = Vocabulary.of(story_words, abstracts)
     rows = vocabulary.encode_all(story_words, settings.words)
-    seen = np.zeros(len(vocabulary), dtype=np.bool_)
-    seen[rows[times_shown > 0].ravel()] = True
     if settings.abstracts:
-        abstract_rows = vocabulary.encode_all(abstracts, settings.abstracts)
-        seen[abstract_rows[times_shown > 0].ravel()] = True
-        writer.array("news/abstract_words", abstract_rows)
-    seen[: UNKNOWN + 1] = False
+        writer.array("news/abstract_words", vocabulary.encode_all(abstracts, settings.abstracts))
     writer.array("news/words", rows)
-    writer.array("words/seen", seen)
     writer.strings("words/word", Strings.of(vocabulary.words))
     untitled = sum(not title.strip() for title in titles)
     if untitled:
@@ -143,7 +137,6 @@ def _abstract_words(table: pa.Table, length: int) -> list[list[str]]:
 
 def _write_word_vectors(words: WordVectors, rows: Array, writer: ArrayWriter, progress: Progress) -> dict[str, Any]:
     writer.array("words/vector", words.vectors)
-    writer.array("words/has_vector", words.has_vector)
     share_of_words, share_of_text = (
         float(has_vector.mean()) if len(has_vector) else 0.0
         for has_vector in (words.has_vector[UNKNOWN + 1 :], words.has_vector[rows[rows > UNKNOWN]])
