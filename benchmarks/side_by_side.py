@@ -14,6 +14,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import torch  # noqa: F401 (the page names the GPU)
+
+from drpn.provenance import machine
 from shape import ShapeSettings, kept_shape
 
 ROOT = Path(__file__).parents[1]
@@ -130,7 +133,10 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--warm", type=int, default=10, help="training steps before measuring")
     parser.add_argument("--set", dest="sets", action="append", default=[], metavar="KEY=VALUE")
-    parser.add_argument("--out", type=Path, help="JSON file for the numbers")
+    parser.add_argument(
+        "--name", default="the other tree", help="how the page calls the other tree, such as its commit"
+    )
+    parser.add_argument("--page", type=Path, help="Markdown page to write")
     given = parser.parse_args()
     jobs = [(name, batch) for name in given.models for batch in (*given.batches, None)]
     asked = {key: getattr(given, key) for key in ("device", "threads", "scale", "seconds", "warm", "sets")}
@@ -162,8 +168,30 @@ def main() -> None:
             }
         )
         print("{model:6} {what:22} this {this:>12,} other {other:>12,} ratio {ratio} {range}".format(**rows[-1]))
-    if given.out:
-        given.out.write_text(json.dumps({"repeats": given.repeats, **asked, "rows": rows}, indent=1) + "\n")
+    if given.page:
+        given.page.write_text(_page(rows, given.name, given.repeats, given.scale), encoding="utf-8")
+
+
+def _page(rows: list[dict[str, Any]], other: str, repeats: int, scale: float) -> str:
+    about = machine()
+    hardware = about.get("gpu", f"{about['processor']}, {about['cores']} cores")
+    cells = (
+        f"| {row['model']} | {row['what']} | {row['this']:,.0f} | {row['other']:,.0f} | {row['ratio']:.3f} | "
+        f"{row['range'][0]:.3f} to {row['range'][1]:.3f} |"
+        for row in rows
+    )
+    return f"""# Speed of two source trees, side by side
+
+This tree: commit {about["commit"]}. The other: {other}. {hardware}, PyTorch {about["torch"]}.
+Data: {scale:g} times MIND-large's shape. Every measurement was taken {repeats} times, by the two trees in turn.
+Samples or impressions per second are medians; so is the ratio, which is shown with its range.
+
+| model | what | this | other | ratio | range |
+|---|---|---:|---:|---:|---:|
+{chr(10).join(cells)}
+
+Written by `python benchmarks/side_by_side.py OTHER --page FILE`.
+"""
 
 
 if __name__ == "__main__":
