@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from drpn.experiments.results import ARRAYS, RESULT
 from drpn.training.loop import CHECKPOINT
 from small_comparison import SETS, Notes
 from small_training import curve, reached
+from terminal import start_command
 
 LONG = [*SETS, "training.epochs=12", "training.patience=12", "training.save_seconds=0"]
 COMMAND = ["--models", "nrms", "--seeds", "2", *(word for assignment in LONG for word in ("--set", assignment))]
@@ -35,14 +35,8 @@ def start(data: Path, tmp_path: Path) -> Iterator[Start]:
     started: list[subprocess.Popen[str]] = []
 
     def run(*runs: str, options: tuple[str, ...] = ()) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "drpn.cli", "compare", data, "--out", tmp_path / "out", *COMMAND, *options],
-            env=os.environ | {"OMP_NUM_THREADS": "1"},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+        command = ("compare", data, "--out", tmp_path / "out", *COMMAND, *options)
+        process = start_command(*command, start_new_session=True)
         started.append(process)
         deadline = time.monotonic() + 120
         while not all(reached(tmp_path / "out" / "runs" / name / CHECKPOINT) >= (2, 0) for name in runs):
