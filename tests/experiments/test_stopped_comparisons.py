@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from drpn.experiments.results import ARRAYS, RESULT
 from drpn.training.loop import CHECKPOINT
 from small_comparison import SETS, Notes
 from small_training import curve, reached
+from terminal import start_command
 
 LONG = [*SETS, "training.epochs=12", "training.patience=12", "training.save_seconds=0"]
 COMMAND = ["--models", "nrms", "--seeds", "2", *(word for assignment in LONG for word in ("--set", assignment))]
@@ -35,14 +35,8 @@ def start(data: Path, tmp_path: Path) -> Iterator[Start]:
     started: list[subprocess.Popen[str]] = []
 
     def run(*runs: str, options: tuple[str, ...] = ()) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "drpn.cli", "compare", data, "--out", tmp_path / "out", *COMMAND, *options],
-            env=os.environ | {"OMP_NUM_THREADS": "1"},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+        command = ("compare", data, "--out", tmp_path / "out", *COMMAND, *options)
+        process = start_command(*command, start_new_session=True)
         started.append(process)
         deadline = time.monotonic() + 120
         while not all(reached(tmp_path / "out" / "runs" / name / CHECKPOINT) >= (2, 0) for name in runs):
@@ -80,10 +74,10 @@ def test_resuming_a_killed_comparison_gives_the_same_metrics(
     runs = tmp_path / "out" / "runs"
     assert (runs / "nrms-0" / RESULT).exists()
     assert not (runs / "nrms-1" / RESULT).exists()
-    said = finish(data, tmp_path / "out")
-    assert said[0] == "1 of 2 runs are finished already"
-    assert any(text.startswith("nrms-1: resumed in epoch ") for text in said)
-    assert not any(text.startswith("nrms-0: ") for text in said)
+    notes = finish(data, tmp_path / "out")
+    assert notes[0] == "1 of 2 runs are finished already"
+    assert any(text.startswith("nrms-1: resumed in epoch ") for text in notes)
+    assert not any(text.startswith("nrms-0: ") for text in notes)
     assert_same(tmp_path / "out", uninterrupted.out)
 
 

@@ -62,11 +62,11 @@ def test_weights_of_each_aggregator_sum_to_1(name: str, build: Build, tables: Ta
     for user in sample_users(newsroom):
         traced = trace(build(name), tables, newsroom, user, last_impression(newsroom)[0])
         for side in ("clicked", "skipped"):
-            news = getattr(traced, side)
+            stories = getattr(traced, side)
             expected = set() if UNREAD.get(name) == side else AGGREGATORS[name]
-            assert all(set(story.weights) == expected for story in news)
-            for aggregator in expected if news else ():
-                assert sum(story.weights[aggregator] for story in news) == pytest.approx(1)
+            assert all(set(story.weights) == expected for story in stories)
+            for aggregator in expected if stories else ():
+                assert sum(story.weights[aggregator] for story in stories) == pytest.approx(1)
 
 
 @every_variant
@@ -107,19 +107,19 @@ def test_profile_stories_keep_the_order_of_the_dataset_and_have_opinions(
     views, _ = all_views(build("drpn"), tables, user, [1])
     for side in ("clicked", "skipped"):
         rows = [row for row in getattr(newsroom, side)[user].tolist() if row]
-        news = getattr(traced, side)
-        assert [story.news_id for story in news] == [newsroom.news_ids[row] for row in rows]
-        assert [story.title for story in news] == [newsroom.titles[row] for row in rows]
-        assert [story.topic for story in news] == [newsroom.subcategory(row) for row in rows]
+        stories = getattr(traced, side)
+        assert [story.news_id for story in stories] == [newsroom.news_ids[row] for row in rows]
+        assert [story.title for story in stories] == [newsroom.titles[row] for row in rows]
+        assert [story.topic for story in stories] == [newsroom.subcategory(row) for row in rows]
         opinions = newsroom.arrays.array(f"users/{side}_opinion")[user, : len(rows)].tolist()
-        assert [story.opinion for story in news] == opinions
-        assert {story.cause for story in news if story.opinion == 1} <= {
+        assert [story.opinion for story in stories] == opinions
+        assert {story.cause for story in stories if story.opinion == 1} <= {
             {"clicked": "interest", "skipped": "missed"}[side]
         }
         weights = views["collaborative"].weights[f"{side} denoise"][0, : len(rows)].tolist()
-        assert [story.weights["collaborative denoise"] for story in news] == pytest.approx(weights)
+        assert [story.weights["collaborative denoise"] for story in stories] == pytest.approx(weights)
         trusted = [traced.trust(story) for story in traced.by_trust(side)]
-        assert trusted == sorted((story.weights["semantic denoise"] for story in news), reverse=True)
+        assert trusted == sorted((story.weights["semantic denoise"] for story in stories), reverse=True)
 
 
 def test_opinions_are_unknown_in_a_real_log(build: Build, tables: Tables, newsroom: Dataset) -> None:
@@ -159,9 +159,9 @@ def test_profile_weights_equal_those_of_the_traces(
     for side, weights in by_side.items():
         assert weights.shape == (len(users), getattr(newsroom, side).shape[1])
         for row, user in enumerate(users):
-            news = getattr(trace(model, tables, newsroom, user, []), side)
+            stories = getattr(trace(model, tables, newsroom, user, []), side)
             expected = np.zeros(weights.shape[1])
-            expected[: len(news)] = [story.weights[f"semantic {kind}"] for story in news]
+            expected[: len(stories)] = [story.weights[f"semantic {kind}"] for story in stories]
             np.testing.assert_allclose(weights[row], expected, atol=1e-6)
 
 

@@ -1,9 +1,7 @@
 """A training that is stopped or killed and then resumed ends with the same weights."""
 
-import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +15,7 @@ from drpn.training.loop import CHECKPOINT, CURVE
 from drpn.training.steps import Stepper
 from drpn.training.stopping import Stopped
 from small_training import AS_COMMAND, COMMAND, SETS, curve, reached, small, toy, train_small, weights
+from terminal import start_command
 
 
 @pytest.fixture(scope="module")
@@ -36,14 +35,7 @@ def start(data: Path, tmp_path: Path) -> Iterator[Callable[[], subprocess.Popen[
 
     def run() -> subprocess.Popen[str]:
         assert data.exists()
-        process = subprocess.Popen(
-            [sys.executable, "-m", "drpn.cli", *COMMAND],
-            cwd=tmp_path,
-            env=os.environ | {"OMP_NUM_THREADS": "1"},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        process = start_command(*COMMAND, cwd=tmp_path)
         started.append(process)
         deadline = time.monotonic() + 120
         while not (1, 5) <= reached(tmp_path / "run" / CHECKPOINT) < (3, 0):

@@ -1,1 +1,1 @@
-"""Rows of a dataset folder become tensors: distinct news of a batch, positions into them, sampling."""
+"""Turn rows of a dataset folder into tensors: batches of distinct stories, positions into them, and sampling."""

@@ -1,1 +1,1 @@
-"""What a trained model is shipped as."""
+"""Save, load and run a trained model: its bundle, the encoded stories and the recommender."""

@@ -1,1 +1,1 @@
-"""Metrics, confidence intervals, comparisons and tables."""
+"""Evaluate models: metrics, confidence intervals, comparisons and tables."""

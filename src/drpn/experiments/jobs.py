@@ -156,14 +156,20 @@ class _Worker:
         return message
 
     def stop(self) -> None:
-        """Ask the process to finish its step and write a checkpoint."""
-        if self.task and self.process.is_alive():
+        """Ask the process to finish its step and write a checkpoint; between two tasks it ends at once."""
+        if self.process.is_alive():
             with suppress(ConnectionError):
                 self.connection.send("stop")
 
     def join(self) -> None:
         """Wait until the process has ended; terminate it if that takes too long."""
-        self.process.join(_STOP_SECONDS)
+        deadline = time.monotonic() + _STOP_SECONDS
+        with suppress(ConnectionError):
+            # discard its messages until it closes the pipe: with a full pipe it would never reach the end of its step
+            while self.connection.poll(max(0.0, deadline - time.monotonic())):
+                if not os.read(self.connection.fileno(), 1 << 16):  # bytes: Ctrl-C may have cut a message in two
+                    break
+        self.process.join(max(0.0, deadline - time.monotonic()))
         if self.process.is_alive():
             self.process.terminate()
             self.process.join()

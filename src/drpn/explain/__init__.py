@@ -1,1 +1,1 @@
-"""What a model trusted: traces as plain data, and pictures of them."""
+"""Explain a DRPN: user profiles, the weights of their stories, and whether those weights move the scores."""

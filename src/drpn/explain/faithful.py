@@ -1,4 +1,4 @@
-"""Whether what is shown as trusted really moves the scores."""
+"""Measure whether the stories that a model trusts most move its scores most."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,25 +26,25 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Faithfulness:
-    """How far scores move when one news of the profile is left out: means over users, NaN where there is none.
+    """The mean score change when one story is removed from the profile, averaged over users; NaN without users.
 
-    The move of an impression is the mean absolute change of its candidates' scores, less the change they share, which
-    ranks nothing anew.
+    The score change of an impression is the mean absolute change of its candidates' scores, after subtracting their
+    mean change, which does not affect the ranking.
     """
 
     users: int
     side: str
-    """The sequence that a news was left out of: "clicked", or "skipped" in a model that reads nothing else."""
+    """The sequence from which a story is removed: "clicked", or "skipped" if the model reads nothing else."""
     most: float
-    """Without the most trusted news."""
+    """Without the most trusted story."""
     random: float
-    """Without any one, drawn at random."""
+    """Without a random story."""
     least: float
-    """Without the least trusted news."""
+    """Without the least trusted story."""
     spread: float
-    """For comparison: how far scores lie from the mean of their impression, absolutely and on the mean."""
+    """For scale: the mean absolute deviation of scores from the mean of their impression."""
     most_less_random: Floats
-    """(users): the first mean less the second for each user, to draw an interval from."""
+    """(users): the change without the most trusted story minus that without a random one, for a confidence interval."""
 
 
 @torch.no_grad()
@@ -58,58 +58,58 @@ def faithfulness(
     encoded: Any = None,
     progress: Progress | None = None,
 ) -> Faithfulness:
-    """Measured on the impressions of so many users, drawn from those who have two news to leave out or more.
+    """Measure faithfulness on the impressions of at most `users` random users with two or more stories to remove.
 
-    The most trusted news is the one of the largest weight in the semantic denoising aggregator, or in the content-based
-    one of a model without denoising.
+    The most trusted story has the largest weight in the semantic denoising aggregator, or in the content-based one if
+    the model does not denoise. `encoded` are all stories, if they are encoded already.
     """
     model, progress = require_drpn(model).eval(), progress or Silent()
     side = next(iter(model.semantic.sides))
     sequences = getattr(tables, side)
-    chosen = _draw_users(impressions, (sequences != 0).sum(1).cpu().numpy(), rng, users)
-    if not len(chosen):
-        nothing = float("nan")
-        return Faithfulness(0, side, nothing, nothing, nothing, nothing, np.zeros(0))
+    sampled = _sample_users(impressions, (sequences != 0).sum(1).cpu().numpy(), rng, users)
+    if not len(sampled):
+        nan = float("nan")
+        return Faithfulness(0, side, nan, nan, nan, nan, np.zeros(0))
     if encoded is None:
-        with progress.stage("encoding news"):
+        with progress.stage("encoding stories"):
             encoded = encode_all(model, tables.news)
-    weights = profile_weights(model, tables, chosen, main_aggregator(model), encoded=encoded)[side]
-    real = (sequences[torch.from_numpy(chosen).to(sequences.device)] != 0).cpu().numpy()
+    weights = profile_weights(model, tables, sampled, main_aggregator(model), encoded=encoded)[side]
+    real = (sequences[torch.from_numpy(sampled).to(sequences.device)] != 0).cpu().numpy()
     slots = {
         "most": np.where(real, weights, -1).argmax(axis=1),
-        "random": rng.integers(real.sum(axis=1)),  # padding stands at the end
+        "random": rng.integers(real.sum(axis=1)),  # padding is at the end
         "least": np.where(real, weights, 2).argmin(axis=1),
     }
-    kept = _of_users(impressions, chosen)
-    scores = _scores(model, tables, kept, encoded, side, chosen, slots, progress)
-    whole = scores.pop("whole")
-    moves = {name: _by_user(without - whole, kept, chosen) for name, without in scores.items()}
+    compared = _impressions_of(impressions, sampled)
+    scores = _scores(model, tables, compared, encoded, side, sampled, slots, progress)
+    full = scores.pop("full")
+    changes = {name: _deviation_by_user(reduced - full, compared, sampled) for name, reduced in scores.items()}
     return Faithfulness(
-        users=len(chosen),
+        users=len(sampled),
         side=side,
-        **{name: float(values.mean()) for name, values in moves.items()},
-        spread=float(_by_user(whole, kept, chosen).mean()),
-        most_less_random=moves["most"] - moves["random"],
+        **{name: float(values.mean()) for name, values in changes.items()},
+        spread=float(_deviation_by_user(full, compared, sampled).mean()),
+        most_less_random=changes["most"] - changes["random"],
     )
 
 
-def _draw_users(impressions: Impressions, lengths: Ints, rng: np.random.Generator, most: int) -> Ints:
-    """Users, by row, of an impression with candidates to compare and of a profile with news to compare."""
-    comparing = np.unique(np.asarray(impressions.users)[np.diff(impressions.offsets) >= 2]).astype(np.int64)
-    eligible = comparing[lengths[comparing] >= 2]
-    return np.sort(rng.choice(eligible, min(most, len(eligible)), replace=False))
+def _sample_users(impressions: Impressions, lengths: Ints, rng: np.random.Generator, count: int) -> Ints:
+    """Return the sorted rows of at most `count` users with two stories and an impression with two candidates."""
+    ranked = np.unique(np.asarray(impressions.users)[np.diff(impressions.offsets) >= 2]).astype(np.int64)
+    eligible = ranked[lengths[ranked] >= 2]
+    return np.sort(rng.choice(eligible, min(count, len(eligible)), replace=False))
 
 
-def _of_users(impressions: Impressions, users: Ints) -> Impressions:
-    """The impressions of some users that have candidates to compare."""
+def _impressions_of(impressions: Impressions, users: Ints) -> Impressions:
+    """Return the users' impressions with two or more candidates."""
     sizes = np.diff(impressions.offsets)
-    keep = np.isin(impressions.users, users) & (sizes >= 2)
-    shown = np.repeat(keep, sizes)
+    selected = np.isin(impressions.users, users) & (sizes >= 2)
+    shown = np.repeat(selected, sizes)
     return Impressions(
-        ids=Strings.of(impressions.ids[int(row)] for row in np.flatnonzero(keep)),
-        users=np.asarray(impressions.users)[keep],
-        times=np.asarray(impressions.times)[keep],
-        offsets=np.concatenate([[0], np.cumsum(sizes[keep])]),
+        ids=Strings.of(impressions.ids[int(row)] for row in np.flatnonzero(selected)),
+        users=np.asarray(impressions.users)[selected],
+        times=np.asarray(impressions.times)[selected],
+        offsets=np.concatenate([[0], np.cumsum(sizes[selected])]),
         candidates=np.asarray(impressions.candidates)[shown],
         clicked=np.asarray(impressions.clicked)[shown],
         extras={},
@@ -126,32 +126,35 @@ def _scores(
     slots: dict[str, Ints],
     progress: Progress,
 ) -> dict[str, Floats]:
-    """The score of each candidate from the whole profile, and without the news at a slot of the user's sequence."""
-    found = {name: np.zeros(len(impressions.candidates)) for name in ("whole", *slots)}
-    with progress.stage("leaving news out", len(impressions)) as advance:
+    """Return each candidate's score from the full profile, and without the story in the user's slot of each name."""
+    scores = {name: np.zeros(len(impressions.candidates)) for name in ("full", *slots)}
+    with progress.stage("scoring without single stories", len(impressions)) as advance:
         for batch, places, owners in ranking_batches(impressions, tables, candidates=CANDIDATES_AT_ONCE):
             real = places >= 0
-            at = places[real].cpu().numpy()
-            who = np.searchsorted(users, owners.cpu().numpy())
-            for name in found:
-                some = batch if name == "whole" else _without(batch, side, torch.from_numpy(slots[name][who]))
-                found[name][at] = model.score(encoded, some.of_all_stories())[real].double().cpu().numpy()
+            real_places = places[real].cpu().numpy()
+            positions = np.searchsorted(users, owners.cpu().numpy())
+            for name in scores:
+                reduced = batch if name == "full" else _remove(batch, side, torch.from_numpy(slots[name][positions]))
+                batch_scores = model.score(encoded, reduced.of_all_stories())[real]
+                scores[name][real_places] = batch_scores.double().cpu().numpy()
             advance(len(batch))
-    return found
+    return scores
 
 
-def _without(batch: RowBatch, side: str, slot: torch.Tensor) -> RowBatch:
+def _remove(batch: RowBatch, side: str, slot: torch.Tensor) -> RowBatch:
+    """Replace one story of each user's sequence, the one in their slot, by padding."""
     sequences = getattr(batch.profiles, side).clone()
     sequences[torch.arange(len(sequences)), slot] = 0
     return replace(batch, profiles=replace(batch.profiles, **{side: sequences}))
 
 
-def _by_user(values: Floats, impressions: Impressions, users: Ints) -> Floats:
-    """(users): the mean absolute distance of values from the mean of their impression."""
+def _deviation_by_user(values: Floats, impressions: Impressions, users: Ints) -> Floats:
+    """Return each user's mean absolute deviation of values from the mean of their impression."""
     sizes = np.diff(impressions.offsets)
     starts = impressions.offsets[:-1]
     means = np.add.reduceat(values, starts) / sizes
-    distance = np.add.reduceat(np.abs(values - np.repeat(means, sizes)), starts) / sizes
-    who = np.searchsorted(users, impressions.users)
-    mean: Floats = np.bincount(who, distance, minlength=len(users)) / np.bincount(who, minlength=len(users))
-    return mean
+    deviations = np.add.reduceat(np.abs(values - np.repeat(means, sizes)), starts) / sizes
+    positions = np.searchsorted(users, impressions.users)
+    sums = np.bincount(positions, deviations, minlength=len(users))
+    by_user: Floats = sums / np.bincount(positions, minlength=len(users))
+    return by_user

@@ -1,4 +1,4 @@
-"""What DRPN made of a user: the weight of each news in each aggregator, and where each candidate's score came from."""
+"""Traces: the weight of each story in each aggregator of DRPN, and the parts of each candidate's score."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -26,66 +26,66 @@ USERS_AT_ONCE = 512
 
 @dataclass(frozen=True)
 class TracedStory:
-    """A news of a profile, and how much it counted."""
+    """A story of a profile and its weights."""
 
     news_id: str
     topic: str
-    """Its subcategory, or its category where it has none."""
+    """The subcategory, or the category of a story without one."""
     title: str
     opinion: int | None
-    """What the user really thought of it, where that is known: 1 liked, 0 indifferent, -1 disliked."""
+    """The user's true opinion: 1 liked, 0 indifferent, -1 disliked; None unless the logs are simulated."""
     cause: str
-    """Why it was clicked or skipped, in a word of `profiles.CAUSES`; empty where that is not known."""
+    """The reason for the click or skip, one of `profiles.CAUSES`; empty unless the logs are simulated."""
     weights: dict[str, float]
-    """By aggregator, such as "semantic denoise"; empty where the model does not read this sequence."""
+    """By aggregator, such as "semantic denoise"; empty if the model does not read this sequence."""
 
 
 @dataclass(frozen=True)
 class TracedCandidate:
-    """A candidate, and where its score came from."""
+    """A candidate and the parts of its score."""
 
     news_id: str
     topic: str
     title: str
     rank: int
-    """1 for the highest score; of equal scores the one that was given first."""
+    """1 for the highest score; equal scores keep the order of the candidates."""
     score: float
     parts: dict[str, float]
-    """The score is the sum of its views' parts: "semantic" and, where the model has it, "collaborative"."""
+    """By view, "semantic" and, if the model has it, "collaborative"; the score is their sum."""
     fusion: dict[str, dict[str, float]]
-    """By view: beta, how much each interest counted, such as "clicked denoise"."""
+    """By view: beta, the weight of each interest, such as "clicked denoise"."""
     clicked: bool | None
-    """Whether the user really clicked it, where that is known."""
+    """Whether the user clicked it; None if unknown."""
 
 
 @dataclass(frozen=True)
 class Trace:
-    """What DRPN made of a user."""
+    """The weights and scores that DRPN computes for one user."""
 
     user_id: str
     clicked: tuple[TracedStory, ...]
     """Oldest first, as in the dataset."""
     skipped: tuple[TracedStory, ...]
     candidates: tuple[TracedCandidate, ...]
-    """In the order they were given."""
+    """In the order of the request."""
     aggregator: str
-    """The one that shows what is trusted: "semantic denoise", or "semantic content" in a model without denoising."""
+    """The aggregator whose weights count as trust: "semantic denoise", or "semantic content" without denoising."""
 
-    def trust(self, news: TracedStory) -> float | None:
-        """How much a news counted in that aggregator."""
-        return news.weights.get(self.aggregator)
+    def trust(self, story: TracedStory) -> float | None:
+        """Return the weight of a story in `aggregator`; None if the model does not read its sequence."""
+        return story.weights.get(self.aggregator)
 
     def by_trust(self, side: SideName) -> list[TracedStory]:
-        """A sequence, the most trusted news first; as it is where the model does not read it."""
-        news: tuple[TracedStory, ...] = getattr(self, side)
-        return sorted(news, key=lambda one: -(self.trust(one) or 0.0))
+        """Return a sequence sorted by trust, highest first; unsorted if the model does not read it."""
+        stories: tuple[TracedStory, ...] = getattr(self, side)
+        return sorted(stories, key=lambda story: -(self.trust(story) or 0.0))
 
     def ranked(self) -> list[TracedCandidate]:
-        """The candidates, best first."""
-        return sorted(self.candidates, key=lambda one: one.rank)
+        """Return the candidates, best first."""
+        return sorted(self.candidates, key=lambda candidate: candidate.rank)
 
     def as_dict(self) -> dict[str, Any]:
-        """The same as plain data for JSON."""
+        """Return plain data for JSON."""
         return dataclasses.asdict(self)
 
 
@@ -98,7 +98,7 @@ def trace(
     candidates: Sequence[int],
     clicked: Sequence[bool] | None = None,
 ) -> Trace:
-    """What the model made of a user (a row of the dataset) and of candidates, some of which were really clicked."""
+    """Return the trace of a user (a row of the dataset) and candidates (rows); `clicked` marks the clicked ones."""
     model = require_drpn(model).eval()
     device = tables.clicked.device
     shown = torch.tensor([list(candidates)], dtype=tables.clicked.dtype, device=device).reshape(1, -1)
@@ -106,9 +106,9 @@ def trace(
     views = model.views(model.encode_news(tables.news.select(rows)), batch)
     return Trace(
         user_id=dataset.user_ids[user],
-        clicked=_profile(dataset, views, "clicked", user),
-        skipped=_profile(dataset, views, "skipped", user),
-        candidates=_candidates(dataset, model, views, candidates, clicked),
+        clicked=_trace_sequence(dataset, views, "clicked", user),
+        skipped=_trace_sequence(dataset, views, "skipped", user),
+        candidates=_trace_candidates(dataset, model, views, candidates, clicked),
         aggregator=f"semantic {main_aggregator(model)}",
     )
 
@@ -123,34 +123,34 @@ def profile_weights(
     *,
     encoded: Any = None,
 ) -> dict[str, NDArray[np.float32]]:
-    """The weights of many users' news in the semantic aggregators of one kind, by the name of the sequence.
+    """Return the weights of many users' stories in the semantic aggregators of one kind, by name of the sequence.
 
-    (users, slots) as in `dataset.clicked` and `dataset.skipped`, zeros at padding; nothing of an aggregator that the
-    model does not have. All news are encoded once, or given as `encoded`.
+    Each array is (users, slots) as in `dataset.clicked` and `dataset.skipped`, with zeros at padding. Sequences for
+    which the model has no such aggregator are missing. `encoded` are all stories, if they are encoded already.
     """
     model, progress = require_drpn(model).eval(), progress or Silent()
-    sides = [name for name in model.semantic.sides if f"{name} {kind}" in model.semantic.interests]
-    everyone = torch.as_tensor(np.asarray(users, dtype=np.int64), device=tables.clicked.device)
-    found = {name: np.zeros((len(everyone), getattr(tables, name).shape[1]), dtype=np.float32) for name in sides}
+    sides = [side for side in model.semantic.sides if f"{side} {kind}" in model.semantic.interests]
+    user_rows = torch.as_tensor(np.asarray(users, dtype=np.int64), device=tables.clicked.device)
+    by_side = {side: np.zeros((len(user_rows), getattr(tables, side).shape[1]), dtype=np.float32) for side in sides}
     if not sides:
-        return found
+        return by_side
     if encoded is None:
-        with progress.stage("encoding news"):
+        with progress.stage("encoding stories"):
             encoded = encode_all(model, tables.news)
-    with progress.stage("weighing profiles", len(everyone)) as advance:
-        for start in range(0, len(everyone), USERS_AT_ONCE):
-            some = everyone[start : start + USERS_AT_ONCE]
-            profiles = all_stories(tables.profiles(some))
+    with progress.stage("computing profile weights", len(user_rows)) as advance:
+        for start in range(0, len(user_rows), USERS_AT_ONCE):
+            batch_rows = user_rows[start : start + USERS_AT_ONCE]
+            profiles = all_stories(tables.profiles(batch_rows))
             weights = model.read({"semantic": encoded["semantic"]}, profiles)["semantic"].weights
-            for name in sides:
-                values = weights[f"{name} {kind}"].float().cpu().numpy()
-                found[name][start : start + len(some), : values.shape[1]] = values
-            advance(len(some))
-    return found
+            for side in sides:
+                values = weights[f"{side} {kind}"].float().cpu().numpy()
+                by_side[side][start : start + len(batch_rows), : values.shape[1]] = values
+            advance(len(batch_rows))
+    return by_side
 
 
 def require_drpn(model: ClickModel) -> Drpn:
-    """The model, if it is DRPN or one of its variants."""
+    """Return the model if it is DRPN or one of its variants; raise an ExplainError otherwise."""
     if not isinstance(model, Drpn):
         name = type(model).__name__
         raise ExplainError(f"{name} has no weights to show; choose a run of drpn or of one of its variants")
@@ -158,47 +158,49 @@ def require_drpn(model: ClickModel) -> Drpn:
 
 
 def main_aggregator(model: Drpn) -> Kind:
-    """The kind of aggregator that shows what a model trusts."""
+    """Return the kind of aggregator whose weights count as trust."""
     return "denoise" if model.settings.denoise else "content"
 
 
-def _profile(dataset: Dataset, views: dict[str, ViewMatch], side: SideName, user: int) -> tuple[TracedStory, ...]:
+def _trace_sequence(
+    dataset: Dataset, views: dict[str, ViewMatch], side: SideName, user: int
+) -> tuple[TracedStory, ...]:
     rows = [row for row in dataset.arrays.array(f"users/{side}")[user].tolist() if row]
     truth = f"users/{side}_opinion"
-    thought = dataset.arrays.array(truth)[user].tolist() if truth in dataset.arrays else [None] * len(rows)
+    opinions = dataset.arrays.array(truth)[user].tolist() if truth in dataset.arrays else [None] * len(rows)
     weights = {
         f"{view} {interest.removeprefix(side).strip()}": values[0].double().tolist()
-        for view, viewed in views.items()
-        for interest, values in viewed.weights.items()
+        for view, match in views.items()
+        for interest, values in match.weights.items()
         if interest.startswith(side)
     }
     return tuple(
         TracedStory(
-            *_names(dataset, row),
+            *_id_topic_title(dataset, row),
             opinion=opinion if (side, opinion) in CAUSES else None,
             cause=CAUSES.get((side, opinion), ""),
             weights={name: values[slot] for name, values in weights.items()},
         )
-        for slot, (row, opinion) in enumerate(zip(rows, thought, strict=False))  # padding has an opinion too
+        for slot, (row, opinion) in enumerate(zip(rows, opinions, strict=False))  # padding has opinions too
     )
 
 
-def _candidates(
+def _trace_candidates(
     dataset: Dataset,
     model: Drpn,
     views: dict[str, ViewMatch],
     candidates: Sequence[int],
     clicked: Sequence[bool] | None,
 ) -> tuple[TracedCandidate, ...]:
-    parts = {view: viewed.score[0].double().tolist() for view, viewed in views.items()}
-    fusion = {view: viewed.beta[0].double().tolist() for view, viewed in views.items()}
-    interests = model.semantic.interests  # those of both views
+    parts = {view: match.score[0].double().tolist() for view, match in views.items()}
+    fusion = {view: match.beta[0].double().tolist() for view, match in views.items()}
+    interests = model.semantic.interests  # the same in both views
     scores = [sum(part) for part in zip(*parts.values(), strict=True)]
     order = sorted(range(len(scores)), key=lambda place: (-scores[place], place))
     ranks = {place: rank for rank, place in enumerate(order, start=1)}
     return tuple(
         TracedCandidate(
-            *_names(dataset, row),
+            *_id_topic_title(dataset, row),
             rank=ranks[place],
             score=scores[place],
             parts={view: values[place] for view, values in parts.items()},
@@ -209,6 +211,5 @@ def _candidates(
     )
 
 
-def _names(dataset: Dataset, row: int) -> tuple[str, str, str]:
-    """The id, the topic and the title of a news."""
+def _id_topic_title(dataset: Dataset, row: int) -> tuple[str, str, str]:
     return dataset.news_ids[row], dataset.subcategory(row) or dataset.category(row), dataset.titles[row]

@@ -1,1 +1,1 @@
-"""Blocks used by two or more models; tensors only."""
+"""Neural network blocks used by two or more models; they know tensors only."""

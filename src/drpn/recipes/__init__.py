@@ -1,1 +1,1 @@
-"""One readable function for each job."""
+"""One function for each job: prepare, train, evaluate, explain and more."""

@@ -1,1 +1,1 @@
-"""The HTTP edge: ranking, feedback, pages."""
+"""The HTTP service: rank candidates, accept feedback, show pages."""

@@ -1,1 +1,1 @@
-"""Knowledge about users and stories as of a moment; each rule is an expression over logs and an update by one event."""
+"""Profiles and counts as of a moment; each rule exists as a query over logs and as an update by one event."""

@@ -1,1 +1,1 @@
-"""Events and profiles of a running service."""
+"""Store the events and profiles of a running service."""
