@@ -131,7 +131,7 @@ def test_a_bundle_with_one_byte_changed(run: Path) -> None:
         for place in (0, len(original) // 2, len(original) - 1):
             file.write_bytes(original[:place] + bytes([original[place] ^ 1]) + original[place + 1 :])
             assert refusal(Run.open(run).bundle) in (
-                f"{file} has changed since it was written; train again, or copy the bundle anew",
+                f"{file} has changed since it was written; train again, or copy the whole bundle again",
                 f"{file} has changed since it was written; train again",
                 f"{file} is not the manifest of a bundle; train again",
             )
@@ -155,7 +155,7 @@ def test_a_bundle_with_one_file_missing(run: Path) -> None:
 def test_a_bundle_with_a_truncated_file(run: Path) -> None:
     file = run / "bundle" / "model.safetensors"
     file.write_bytes(file.read_bytes()[:-1])
-    message = f"{file} has changed since it was written; train again, or copy the bundle anew"
+    message = f"{file} has changed since it was written; train again, or copy the whole bundle again"
     assert refusal(Run.open(run).bundle) == message
 
 

@@ -1,1 +1,1 @@
-"""Rows of a dataset folder become tensors: distinct news of a batch, positions into them, sampling."""
+"""Turn dataset rows into tensors: samples, impressions to rank, and the distinct stories of a batch."""

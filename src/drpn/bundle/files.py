@@ -199,7 +199,7 @@ def _verify(path: Path, files: dict[str, str]) -> None:
         if not (path / name).is_file():
             raise RunError(f"{path / name} is missing; train again, or copy the bundle whole")
         if sha256(path / name) != checksum:
-            raise RunError(f"{path / name} has changed since it was written; train again, or copy the bundle anew")
+            raise RunError(f"{path / name} has changed since it was written; train again, or copy the whole bundle again")
 
 
 def _read_weights(file: Path) -> dict[str, Tensor]:
