@@ -97,8 +97,8 @@ FAULTS = [
     Fault(
         "the candidate's graph vector instead of its id vector",
         DRPN,
-        "{view: (rows.plain, rows.candidate) for",
-        "{view: (rows.stories, rows.candidate) for",
+        "{view: (rows.candidate, rows.plain) for",
+        "{view: (rows.candidate, rows.stories) for",
     ),
     Fault(
         "the graph network without a scale",

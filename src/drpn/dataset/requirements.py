@@ -1,4 +1,4 @@
-"""What a model may need of a dataset beyond titles, labels and profiles: the one table that everybody reads."""
+"""Optional data that a model may need, besides titles, labels and profiles; listed only here."""
 
 from typing import NamedTuple
 
