@@ -80,10 +80,10 @@ def test_resuming_a_killed_comparison_gives_the_same_metrics(
     runs = tmp_path / "out" / "runs"
     assert (runs / "nrms-0" / RESULT).exists()
     assert not (runs / "nrms-1" / RESULT).exists()
-    said = finish(data, tmp_path / "out")
-    assert said[0] == "1 of 2 runs are finished already"
-    assert any(text.startswith("nrms-1: resumed in epoch ") for text in said)
-    assert not any(text.startswith("nrms-0: ") for text in said)
+    notes = finish(data, tmp_path / "out")
+    assert notes[0] == "1 of 2 runs are finished already"
+    assert any(text.startswith("nrms-1: resumed in epoch ") for text in notes)
+    assert not any(text.startswith("nrms-0: ") for text in notes)
     assert_same(tmp_path / "out", uninterrupted.out)
 
 

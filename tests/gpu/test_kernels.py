@@ -54,9 +54,8 @@ def relative_error(result: Tensor, expected: Tensor) -> float:
 )
 def test_segment_sum(positions: int, count: int, columns: int, dtype: str) -> None:
     kind, tolerance = DTYPES[dtype]
-    at = (
-        (torch.rand(positions, device="cuda") ** 4 * count).int().clamp(max=count - 1)
-    )  # some rows much more often than others
+    # some rows occur much more often than others
+    at = (torch.rand(positions, device="cuda") ** 4 * count).int().clamp(max=count - 1)
     values = torch.randn(positions, columns, device="cuda").to(kind)
     keys, order = torch.sort(at)
     sums = segment_sum(values, keys, order, count)
@@ -344,7 +343,7 @@ def test_training_with_data_in_host_memory(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("compiled", [False, True])
 def test_captured_steps_drop_more_samples_at_each_step(compiled: bool) -> None:
-    """The number of dropped samples rises from step to step, although the step is captured only once."""
+    """The number of dropped samples rises from step to step, also while a captured step is replayed."""
     settings = TrainingSettings(
         batch=16, precision="fp32", rate=1e-3, compile=compiled, loss="tce", tce_rate=0.5, tce_steps=8
     )

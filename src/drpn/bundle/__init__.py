@@ -1,1 +1,1 @@
-"""What a trained model is shipped as."""
+"""Bundles: trained models with everything they need to rank."""

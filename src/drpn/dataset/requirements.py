@@ -9,7 +9,7 @@ class Requirement(NamedTuple):
     array: str
     """The array that holds it."""
     meaning: str
-    """What it is, for messages."""
+    """Its name in messages."""
     setting: str
     """The setting of the section `data` that adds it."""
     value: int

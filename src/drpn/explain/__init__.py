@@ -1,1 +1,1 @@
-"""What a model trusted: traces as plain data, and pictures of them."""
+"""Explain rankings: the weights behind them, as plain data, and how far removing stories moves the scores."""

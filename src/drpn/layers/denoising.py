@@ -1,6 +1,6 @@
-"""How similar a story is to what it reads by attention: the rest of its sequence, or the opposite sequence.
+"""Similarity of a story to its attention output over the rest of its sequence, or over the opposite sequence.
 
-On a GPU the attention and the similarity are one kernel, which never writes what a story reads to memory. That is why
+On a GPU the attention and the similarity are one kernel, which never writes the attention output to memory. Therefore
 `attend_rest` and `attend_opposite` only describe the attention, and `similarities` computes it.
 """
 
@@ -24,7 +24,7 @@ class Attention(NamedTuple):
     other: TableRows | None = None
     """Key and value of the opposite sequence; None if the story reads the rest of its own sequence."""
     instead: Float[Tensor, "D"] | None = None
-    """What is read of an empty opposite sequence."""
+    """The attention output over an empty opposite sequence."""
 
 
 def attend_rest(own: TableRows) -> Attention:
@@ -75,7 +75,7 @@ def _similarity(head: SimilarityHead, half: Tensor, read: Tensor) -> Float[Tenso
 
 
 def _read_rest(own: TableRows, query: Tensor, key: Tensor, value: Tensor) -> Float[Tensor, "B S D"]:
-    """What each story reads of the others; the only story of a sequence reads zeros and has weight 1 anyway."""
+    """The attention output of each story over the others; zeros for the only story of a sequence, whose weight is 1."""
     mask = own.mask
     itself = torch.eye(mask.shape[1], dtype=torch.bool, device=mask.device)
     return attend(query, key, value, mask.unsqueeze(1) & ~itself)

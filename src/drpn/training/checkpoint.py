@@ -21,7 +21,7 @@ FORMAT = 2
 
 @dataclass
 class TrainingState:
-    """How far a training is, and its best result so far."""
+    """Progress of a training, and its best result so far."""
 
     epoch: int = 0
     """The current epoch, from 0."""
