@@ -1,14 +1,14 @@
-# Everything runs in .venv, which is made on first use and again only when the pinned versions change.
+# Everything runs in .venv. It is created on first use and updated when the pinned versions change.
 PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
 .PHONY: help install lock demo test test-gpu test-all check format docs bench clean
 
-help:  ## Show what can be done here
+help:  ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:[^#]*## /\t/' | expand -t 12
 
-install: .venv/installed  ## Make .venv with the pinned versions
+install: .venv/installed  ## Create .venv with the pinned versions
 
 .venv/installed: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "drpn needs Python 3.11 or newer; set PYTHON=")'
@@ -17,42 +17,42 @@ install: .venv/installed  ## Make .venv with the pinned versions
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-demo: install  ## The main job from nothing, in minutes: logs, dataset, DRPN trained, measured, explained
+demo: install  ## Simulate logs, prepare them, then train, evaluate and explain DRPN; takes minutes
 	$(BIN)/drpn demo
 
-check: install  ## Lint, types (mypy strict) and import contracts
+check: install  ## Check lint, types (mypy strict) and import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test-gpu: install  ## The tests that need a GPU
+test-gpu: install  ## Run the tests that need a GPU
 	$(BIN)/python -m pytest -q -m gpu
 
-test: check  ## Every check and every test that takes seconds
+test: check  ## Run every check and every test that takes seconds
 	$(BIN)/python -m pytest -q -n auto -m "not slow and not gpu"
 
-test-all: check  ## The slow tests too
+test-all: check  ## Run the slow tests too
 	$(BIN)/python -m pytest -q -n auto -m "not gpu"
 
-bench: install  ## Measure on this CPU: training, evaluation, preparing logs, how cost grows; about ten minutes
+bench: install  ## Measure training, evaluation, preparation and growth on this CPU; takes about ten minutes
 	$(BIN)/python benchmarks/training.py --device cpu
 	$(BIN)/python benchmarks/evaluation.py --device cpu --seconds 5
 	$(BIN)/python benchmarks/prepare.py --impressions 100000 400000 --memory 2GB
 	$(BIN)/python benchmarks/exponents.py --seconds 3
-	@echo "numbers and pictures: build/bench"
+	@echo "results: build/bench"
 
-lock:  ## Write requirements.lock anew from the ranges in pyproject.toml
+lock:  ## Pin the versions of pyproject.toml in requirements.lock
 	rm -rf build/lock && $(PYTHON) -m venv build/lock
 	build/lock/bin/python -m pip install --quiet torch==2.13.0 "setuptools>=77" && build/lock/bin/python -m pip install --quiet ".[dev]"
 	build/lock/bin/python -m pip freeze --all --exclude drpn --exclude pip | sed 's/+cpu$$//' > requirements.lock
 
-format: install  ## Put the code in its usual form
+format: install  ## Format the code and fix lint
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: install  ## Write docs/commands.md from the help texts of the commands
+docs: install  ## Write docs/commands.md from the help texts
 	$(BIN)/python -m drpn.cli.reference docs/commands.md
 
-clean:  ## Remove .venv and what the demo and the tools left
+clean:  ## Remove .venv and all generated files
 	rm -rf .venv build demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

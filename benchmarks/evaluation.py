@@ -103,24 +103,26 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=1_000, help="upper limit of timed rankings")
     parser.add_argument("--set", dest="sets", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--out", type=Path, default=OUT)
-    given = parser.parse_args()
-    device = choose(given.device)
-    scale = given.scale or (0.05 if device.type == "cpu" else 1.0)
+    options = parser.parse_args()
+    device = choose(options.device)
+    scale = options.scale or (0.05 if device.type == "cpu" else 1.0)
     rows, data = [], {}
-    names = available(given.models)
-    cases = [(name, "data" if given.data else "mind") for name in names]
-    cases += [LIBRARY] if "nrms" in names and not given.data else []
+    names = available(options.models)
+    cases = [(name, "data" if options.data else "mind") for name in names]
+    cases += [LIBRARY] if "nrms" in names and not options.data else []
     for name, shape in cases:
-        if not given.data and shape not in given.shapes:
+        if not options.data and shape not in options.shapes:
             continue
-        dataset = Dataset.open(given.data) if given.data else shaped(shape, scale)
+        dataset = Dataset.open(options.data) if options.data else shaped(shape, scale)
         data[shape] = dataset.statistics | {"settings": dataset.manifest["settings"]}
-        model, tables = network(name, load_settings(None, given.sets, model=name).model, dataset, device)
-        for count in given.threads if device.type == "cpu" else [None]:
+        model, tables = network(name, load_settings(None, options.sets, model=name).model, dataset, device)
+        for count in options.threads if device.type == "cpu" else [None]:
             # a GPU evaluates in bf16
             with threads(count), torch.autocast("cuda", torch.bfloat16, enabled=device.type == "cuda"):
-                found = measure(model, tables, dataset.impressions("test"), seconds=given.seconds, calls=given.calls)
-            rows.append({"model": name, "shape": shape, "threads": count, **found})
+                speeds = measure(
+                    model, tables, dataset.impressions("test"), seconds=options.seconds, calls=options.calls
+                )
+            rows.append({"model": name, "shape": shape, "threads": count, **speeds})
             print(rows[-1], flush=True)
     print()
     table(
@@ -129,8 +131,8 @@ def main() -> None:
           row["impressions_with_encoding"]["per_s"], row["one_user"]["p50_ms"], row["one_user"]["p95_ms"],
           row["peak_mb"]] for row in rows],
     )  # fmt: skip
-    leave(f"evaluation-{device.type}", {"device": device.type, "sets": given.sets, "data": data, "runs": rows},
-          panels(rows), given.out)  # fmt: skip
+    leave(f"evaluation-{device.type}", {"device": device.type, "sets": options.sets, "data": data, "runs": rows},
+          panels(rows), options.out)  # fmt: skip
 
 
 def panels(rows: list[dict[str, Any]]) -> list[Panel]:

@@ -63,7 +63,7 @@ def doubled(first: int) -> list[int]:
 
 
 def shown(dataset: Dataset, *, impressions: int, users: int, candidates: int) -> Impressions:
-    """Random impressions of the options sizes."""
+    """Random impressions of these sizes."""
     rng = np.random.default_rng(0)
     readers = np.concatenate([np.arange(users), rng.integers(0, users, max(impressions - users, 0))])[:impressions]
     flat = rng.integers(1, len(dataset.news_ids), impressions * candidates, dtype=np.int32)

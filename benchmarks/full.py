@@ -27,7 +27,7 @@ def main() -> None:
     """Train, print, write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="drpn")
-    parser.add_argument("--scale", type=float, default=1.0, help="of MIND-large's shape")
+    parser.add_argument("--scale", type=float, default=1.0, help="scale of MIND-large's shape")
     parser.add_argument("--set", dest="sets", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--out", type=Path, default=OUT)
     options = parser.parse_args()

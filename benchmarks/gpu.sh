@@ -17,7 +17,7 @@ for batch in 128 512 8192; do
     $python "$here/training.py" --models drpn --batches $batch --seconds 0.1 --out "$out/compiling-$batch" \
         > "$out/compiling-$batch.log" 2>&1 &
 done
-for part in "denoising or weighted or segment or short" "scores_and or gathered or fixed or bf16" "recorded or host"; do
+for part in "denoising or weighted or segment or short" "scores_and or gathered or fixed or bf16" "captured or host"; do
     $python -m pytest -q -p no:cacheprovider -m gpu "$here/../tests/gpu" "$here/../tests/training/test_learning.py" \
         -k "$part" > "$out/compiling-tests-$(echo "$part" | cut -d" " -f1).log" 2>&1 &
 done

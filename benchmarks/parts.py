@@ -108,24 +108,24 @@ def main() -> None:
     parser.add_argument("--no-evaluation", action="store_true")
     parser.add_argument("--set", dest="sets", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--out", type=Path, default=OUT)
-    given = parser.parse_args()
+    options = parser.parse_args()
     if not torch.cuda.is_available():
         raise SystemExit("no GPU found; this program measures GPU kernels")
     dataset = kept_shape(ShapeSettings())
     runs = []
-    for name in given.models:
+    for name in options.models:
         runs += [
-            {"model": name, "what": f"step of {batch:,}", **step_parts(name, dataset, batch, given.sets)}
-            for batch in given.batches
+            {"model": name, "what": f"step of {batch:,}", **step_parts(name, dataset, batch, options.sets)}
+            for batch in options.batches
         ]
-        if not given.no_evaluation:
-            runs.append({"model": name, "what": "evaluation", **evaluation_parts(name, dataset, given.sets)})
+        if not options.no_evaluation:
+            runs.append({"model": name, "what": "evaluation", **evaluation_parts(name, dataset, options.sets)})
     for run in runs:
         print(f"\n{run['model']}, {run['what']}: {run['ms']} ms, {run['kernels']} kernels of {run['kernels_ms']} ms")
         table(["part", "ms"], [[part, value] for part, value in run["parts"].items()])
-        for one in run["longest"]:
-            print(f"  {one['ms']:8.3f} ms {one['calls']:6} x {one['kernel']}")
-    leave("parts-cuda", {"sets": given.sets, "runs": runs}, [], given.out)
+        for kernel in run["longest"]:
+            print(f"  {kernel['ms']:8.3f} ms {kernel['calls']:6} x {kernel['kernel']}")
+    leave("parts-cuda", {"sets": options.sets, "runs": runs}, [], options.out)
 
 
 if __name__ == "__main__":

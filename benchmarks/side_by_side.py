@@ -1,8 +1,8 @@
-"""Two source trees measured side by side: `python benchmarks/side_by_side.py OTHER`.
+"""Compare the speed of two source trees: `python benchmarks/side_by_side.py OTHER`.
 
 OTHER is the root of another checkout, for instance of an earlier commit. Each tree runs in its own process, with its
-own `src` and `benchmarks`, and the two take turns in every measurement, so that a slow moment of the machine meets
-both. The result is the ratio of this tree's speed to the other's: the median, smallest and largest of the repeats.
+own `src` and `benchmarks`. The two take turns in every measurement, so that a slow moment of the machine affects both.
+The result is the ratio of this tree's speed to the other's: the median, smallest and largest of the repeats.
 """
 
 import argparse
@@ -86,7 +86,7 @@ for line in sys.stdin:
 
 
 class Worker:
-    """One tree, measured in a process of its own."""
+    """Measures one tree in a separate process."""
 
     def __init__(self, root: Path, asked: dict[str, Any]) -> None:
         path = [root / "src", root / "benchmarks"]
@@ -98,7 +98,7 @@ class Worker:
             env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, path))},
         )
 
-    def hear(self) -> Any:
+    def receive(self) -> Any:
         """The next answer of the process."""
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
@@ -107,11 +107,11 @@ class Worker:
         return json.loads(line)
 
     def measure(self, job: tuple[str, int | None]) -> float:
-        """Samples or impressions per second."""
+        """Measure a job and return samples or impressions per second."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(job) + "\n")
         self._process.stdin.flush()
-        return float(self.hear())
+        return float(self.receive())
 
     def stop(self) -> None:
         """End the process."""
@@ -125,10 +125,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("other", type=Path, help="root of the other tree")
     parser.add_argument("--models", nargs="+", default=["drpn", "nrms"])
-    parser.add_argument("--batches", nargs="*", type=int, default=[128, 2_048], help="none: evaluation alone")
+    parser.add_argument(
+        "--batches", nargs="*", type=int, default=[128, 2_048], help="batch sizes for training; none: only evaluation"
+    )
     parser.add_argument("--device", default="cuda", choices=["cpu", "cuda"])
-    parser.add_argument("--threads", type=int, default=2, help="of a CPU")
-    parser.add_argument("--scale", type=float, default=1.0, help="of MIND-large's shape")
+    parser.add_argument("--threads", type=int, default=2, help="CPU threads")
+    parser.add_argument("--scale", type=float, default=1.0, help="scale of MIND-large's shape")
     parser.add_argument("--seconds", type=float, default=1.0, help="for each measurement")
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--warm", type=int, default=10, help="training steps before measuring")
@@ -137,39 +139,39 @@ def main() -> None:
         "--name", default="the other tree", help="how the page calls the other tree, such as its commit"
     )
     parser.add_argument("--page", type=Path, help="Markdown page to write")
-    given = parser.parse_args()
-    jobs = [(name, batch) for name in given.models for batch in (*given.batches, None)]
-    asked = {key: getattr(given, key) for key in ("device", "threads", "scale", "seconds", "warm", "sets")}
-    asked["data"] = str(kept_shape(ShapeSettings().scaled(given.scale)).path)
+    options = parser.parse_args()
+    jobs = [(name, batch) for name in options.models for batch in (*options.batches, None)]
+    asked = {key: getattr(options, key) for key in ("device", "threads", "scale", "seconds", "warm", "sets")}
+    asked["data"] = str(kept_shape(ShapeSettings().scaled(options.scale)).path)
     workers = []
-    for root in (ROOT, given.other):
+    for root in (ROOT, options.other):
         workers.append(Worker(root, asked | {"jobs": jobs}))
         for _ in jobs:
-            workers[-1].hear()
+            workers[-1].receive()
     speeds: dict[tuple[str, int | None], list[list[float]]] = {job: [] for job in jobs}
-    for repeat in range(given.repeats):
+    for repeat in range(options.repeats):
         for job in jobs:
             order = (0, 1) if repeat % 2 else (1, 0)
-            pair = {which: workers[which].measure(job) for which in order}
+            pair = {tree: workers[tree].measure(job) for tree in order}
             speeds[job].append([pair[0], pair[1]])
     for worker in workers:
         worker.stop()
     rows = []
     for (name, batch), pairs in speeds.items():
-        ratios = [mine / theirs for mine, theirs in pairs]
+        ratios = [this / other for this, other in pairs]
         rows.append(
             {
                 "model": name,
                 "what": "evaluation" if batch is None else f"training, batch {batch}",
-                "this": round(statistics.median(mine for mine, _ in pairs), 1),
-                "other": round(statistics.median(theirs for _, theirs in pairs), 1),
+                "this": round(statistics.median(this for this, _ in pairs), 1),
+                "other": round(statistics.median(other for _, other in pairs), 1),
                 "ratio": round(statistics.median(ratios), 3),
                 "range": [round(min(ratios), 3), round(max(ratios), 3)],
             }
         )
         print("{model:6} {what:22} this {this:>12,} other {other:>12,} ratio {ratio} {range}".format(**rows[-1]))
-    if given.page:
-        given.page.write_text(_page(rows, given.name, given.repeats, given.scale), encoding="utf-8")
+    if options.page:
+        options.page.write_text(_page(rows, options.name, options.repeats, options.scale), encoding="utf-8")
 
 
 def _page(rows: list[dict[str, Any]], other: str, repeats: int, scale: float) -> str:

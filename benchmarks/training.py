@@ -49,7 +49,7 @@ def measure(
     name: str, settings: Settings, dataset: Dataset, device: torch.device, *, batch: int, warm: int, seconds: float
 ) -> dict[str, Any]:
     """Speed and memory of one model at one batch size."""
-    training, found = replace(settings.training, batch=batch), {"model": name, "batch": batch}
+    training, row = replace(settings.training, batch=batch), {"model": name, "batch": batch}
     peak = Peak(device)
     try:
         model, tables = network(name, settings.model, dataset, device)
@@ -64,8 +64,8 @@ def measure(
         first = time.perf_counter() - start
         speed, step = rate(lambda: next(taken), device, seconds=seconds)
     except torch.OutOfMemoryError:
-        return found | {"out_of_memory": True}
-    return found | {
+        return row | {"out_of_memory": True}
+    return row | {
         "samples": speed.rounded(),
         "warm_up_s": significant(first),
         "step_ms": significant(step * 1e3),
@@ -86,19 +86,19 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=15.0, help="for each model and batch size, without warm-up")
     parser.add_argument("--set", dest="sets", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--out", type=Path, default=OUT)
-    given = parser.parse_args()
-    device = choose(given.device)
-    dataset = Dataset.open(given.data) if given.data else kept_shape(ShapeSettings().scaled(given.scale))
+    options = parser.parse_args()
+    device = choose(options.device)
+    dataset = Dataset.open(options.data) if options.data else kept_shape(ShapeSettings().scaled(options.scale))
     rows = []
-    with threads(given.threads), keep_freed_memory() if device.type == "cpu" else nullcontext():
-        for name in available(given.models):
-            settings = load_settings(None, given.sets, model=name)
-            for batch in given.batches or BATCHES[device.type]:
+    with threads(options.threads), keep_freed_memory() if device.type == "cpu" else nullcontext():
+        for name in available(options.models):
+            settings = load_settings(None, options.sets, model=name)
+            for batch in options.batches or BATCHES[device.type]:
                 row = measure(name, settings, dataset, device, batch=batch, warm=WARM[device.type],
-                              seconds=given.seconds)  # fmt: skip
+                              seconds=options.seconds)  # fmt: skip
                 rows.append(row)
                 print(row, flush=True)
-        facts = {"device": device.type, "threads": torch.get_num_threads(), "sets": given.sets,
+        facts = {"device": device.type, "threads": torch.get_num_threads(), "sets": options.sets,
                  "data": dataset.statistics, "runs": rows}  # fmt: skip
     print()
     done = [row for row in rows if "samples" in row]
@@ -107,7 +107,7 @@ def main() -> None:
         [[row["model"], row["batch"], row["samples"]["per_s"], *row["samples"]["range"], row["step_ms"],
           row["warm_up_s"], row["peak_mb"]] for row in done],
     )  # fmt: skip
-    lines = {name: [row for row in done if row["model"] == name] for name in available(given.models)}
+    lines = {name: [row for row in done if row["model"] == name] for name in available(options.models)}
     leave(
         f"training-{device.type}",
         facts,
@@ -117,7 +117,7 @@ def main() -> None:
             Panel("batch size", "peak MB", {
                 name: [(row["batch"], row["peak_mb"]) for row in own] for name, own in lines.items()}),
         ],
-        given.out,
+        options.out,
     )  # fmt: skip
 
 

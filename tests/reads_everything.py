@@ -26,7 +26,7 @@ class EverythingSettings:
 
 
 class EverythingRows(NamedTuple):
-    """What is stored of each story."""
+    """The stored values of each story."""
 
     vector: Tensor
     neighbours: Tensor

@@ -25,7 +25,7 @@ class DrpnError(Exception):
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
         self.hint = hint
-        """What to type on the command line; may be empty."""
+        """The way out on the command line, such as an option; may be empty."""
 
 
 class SettingsError(DrpnError):

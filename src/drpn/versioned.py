@@ -37,7 +37,9 @@ def read_versioned(
     except (ValueError, KeyError, TypeError) as cause:
         raise error(f"{file} is not the {what} of {of}; {remedy}") from cause
     if stored_version != version:
-        raise error(f"{file.parent} has format {stored_version}, this drpn reads {version}; {remedy}, or update drpn")
+        raise error(
+            f"{file.parent} has format {stored_version}, this version of drpn reads {version}; {remedy}, or update drpn"
+        )
     if checksum and document.pop("checksum", None) != _checksum(document):
         raise error(f"{file} has changed since it was written; {remedy}")
     return document

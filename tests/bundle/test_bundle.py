@@ -1,4 +1,4 @@
-"""What a trained model is shipped as: the same scores, nothing that could run code, and rankings from it."""
+"""A bundle gives the same scores as the model it was written from, holds no pickles, and ranks stories."""
 
 import dataclasses
 import json
@@ -34,7 +34,7 @@ WORDS = ["goal", "market", "storm", "coach", "bank", "snow", "league", "profit",
 
 
 @pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
+def single_thread() -> Iterator[None]:
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -42,21 +42,21 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def use_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("drpn.bundle.recommender.pick_device", lambda: CPU)
 
 
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three days of 22 stories and 9 readers; the last reader and the last two stories are new on the last day."""
+    """Three days with 22 stories and 9 users; the last user and the last two stories appear on the last day only."""
     random = np.random.default_rng(2)
     stories = [f"N{number}\ttopic{number % 3}\t\t{' '.join(random.choice(WORDS, 4))}" for number in range(1, 23)]
     lines = []
     for day in (9, 10, 11):
         for user in range(1, 10 if day == 11 else 9):
-            shown = [f"N{news}" for news in random.choice(np.arange(1, 21), 5, replace=False)]
+            shown = [f"N{number}" for number in random.choice(np.arange(1, 21), 5, replace=False)]
             shown += ["N21", "N22"] if day == 11 else []
-            labels = " ".join(f"{news}-{int(place == 0)}" for place, news in enumerate(shown))
+            labels = " ".join(f"{story}-{int(position == 0)}" for position, story in enumerate(shown))
             lines.append(MindLine(str(len(lines)), f"U{user}", f"11/{day}/2019 {user}:00:00 AM", labels))
     return write_mind(tmp_path_factory.mktemp("bundle") / "logs", lines, stories)
 
@@ -68,7 +68,7 @@ def dataset(logs: Path) -> Dataset:
 
 @pytest.fixture(scope="module")
 def dataset_with_vectors(logs: Path) -> Dataset:
-    """The same with word vectors of 5 numbers, where models have 12."""
+    """The same logs with word vectors of size 5; those of the models have size 12."""
     random = np.random.default_rng(4)
     file = logs.parent / "vectors.txt"
     file.write_text("".join(f"{word} {' '.join(f'{x:.3f}' for x in random.normal(size=5))}\n" for word in WORDS[:7]))
@@ -82,7 +82,9 @@ def untrained(name: str, dataset: Dataset) -> tuple[ClickModel, Any]:
     torch.manual_seed(3)
     model = CATALOGUE[name].model(settings, data_shape(dataset))
     with torch.no_grad():
-        for parameter in model.parameters():  # none is zero any more, learned vectors for nothing included
+        for (
+            parameter
+        ) in model.parameters():  # so that no parameter is zero, not even the learned vectors of empty sequences
             parameter.add_(0.1 * torch.randn_like(parameter))
     return model, settings
 
@@ -93,9 +95,10 @@ def write(folder: Path, dataset: Dataset, name: str = "drpn") -> ClickModel:
     return model
 
 
-def scores(model: ClickModel, news: Dataset, impressions: Dataset) -> list[float]:
-    shown = impressions.impressions("test")
-    return score_impressions(model, Tables.from_dataset(news, CPU), shown, Silent()).tolist()
+def scores(model: ClickModel, tables: Dataset, dataset: Dataset) -> list[float]:
+    """Scores of the test impressions of `dataset`, with stories and profiles from `tables`."""
+    test = dataset.impressions("test")
+    return score_impressions(model, Tables.from_dataset(tables, CPU), test, Silent()).tolist()
 
 
 @pytest.fixture
@@ -105,20 +108,18 @@ def bundle(dataset: Dataset, tmp_path: Path) -> Bundle:
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
-def test_a_bundle_gives_back_the_same_scores(name: str, dataset: Dataset, tmp_path: Path) -> None:
+def test_an_opened_bundle_gives_the_same_scores(name: str, dataset: Dataset, tmp_path: Path) -> None:
     model = write(tmp_path / "bundle", dataset, name)
     torch.manual_seed(99)
     opened = Bundle.open(tmp_path / "bundle")
     assert opened.settings == untrained(name, dataset)[1]
-    found = scores(opened.model, opened.data, dataset)
-    assert found == scores(model, dataset, dataset)
-    assert len(set(found)) > len(found) // 2  # the scores could have differed
+    from_bundle = scores(opened.model, opened.data, dataset)
+    assert from_bundle == scores(model, dataset, dataset)
+    assert len(set(from_bundle)) > len(from_bundle) // 2  # not all the same number
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
-def test_word_vectors_of_another_size_are_in_the_bundle(
-    name: str, dataset_with_vectors: Dataset, tmp_path: Path
-) -> None:
+def test_a_bundle_holds_word_vectors_of_another_size(name: str, dataset_with_vectors: Dataset, tmp_path: Path) -> None:
     model = write(tmp_path / "bundle", dataset_with_vectors, name)
     opened = Bundle.open(tmp_path / "bundle")
     assert opened.manifest["word_vector_size"] == 5
@@ -128,7 +129,7 @@ def test_word_vectors_of_another_size_are_in_the_bundle(
     )
 
 
-def test_a_bundle_needs_nothing_outside_itself(dataset: Dataset, tmp_path: Path) -> None:
+def test_a_bundle_can_be_moved(dataset: Dataset, tmp_path: Path) -> None:
     model = write(tmp_path / "first", dataset)
     (tmp_path / "first").rename(tmp_path / "moved")
     opened = Bundle.open(tmp_path / "moved")
@@ -136,7 +137,7 @@ def test_a_bundle_needs_nothing_outside_itself(dataset: Dataset, tmp_path: Path)
     assert str(dataset.path) not in (tmp_path / "moved" / "manifest.json").read_text()
 
 
-def test_a_bundle_is_ready_to_answer(bundle: Bundle) -> None:
+def test_an_opened_model_is_in_evaluation_mode(bundle: Bundle) -> None:
     assert not bundle.model.training
 
 
@@ -151,7 +152,7 @@ def test_the_same_model_gives_the_same_bytes(dataset: Dataset, tmp_path: Path) -
 
 
 def is_pickle(content: bytes) -> bool:
-    """A pickle of protocol 2 or later begins with its number and ends with a stop; torch.save wraps them in a zip."""
+    """Whether a file is a pickle, which starts with 0x80 and its protocol, or a zip file, which torch.save writes."""
     return content[:2] in [bytes([0x80, protocol]) for protocol in range(2, 6)] or content[:2] == b"PK"
 
 
@@ -172,17 +173,17 @@ def test_nothing_in_a_run_or_bundle_is_a_pickle(dataset: Dataset, tmp_path: Path
             np.load(file, allow_pickle=False)
 
 
-def test_the_test_for_pickles_knows_one(tmp_path: Path) -> None:
+def test_is_pickle_recognises_files_of_torch(tmp_path: Path) -> None:
     torch.save({"weight": torch.zeros(2)}, tmp_path / "model.pt")
     assert is_pickle((tmp_path / "model.pt").read_bytes())
     torch.save({"weight": torch.zeros(2)}, tmp_path / "old.pt", _use_new_zipfile_serialization=False)
     assert is_pickle((tmp_path / "old.pt").read_bytes())
 
 
-def test_the_model_card_tells_what_a_reader_must_know(bundle: Bundle, dataset: Dataset) -> None:
+def test_the_model_card_lists_data_licence_settings_and_metrics(bundle: Bundle, dataset: Dataset) -> None:
     text = (bundle.path / "README.md").read_text()
     assert text.startswith("# drpn\n")
-    assert f"{dataset.statistics['users']} users, {dataset.statistics['news']} news" in text
+    assert f"{dataset.statistics['users']} users, {dataset.statistics['news']} stories" in text
     for source in dataset.manifest["sources"]:
         assert source["name"] in text
         assert source["sha256"][:16] in text
@@ -197,11 +198,11 @@ def test_the_model_card_tells_what_a_reader_must_know(bundle: Bundle, dataset: D
 
 def test_the_manifest_lists_every_file(bundle: Bundle) -> None:
     listed = set(json.loads((bundle.path / "manifest.json").read_text())["files"])
-    there = {path.relative_to(bundle.path).as_posix() for path in bundle.path.rglob("*.*") if path.is_file()}
-    assert there - {"manifest.json", ".drpn"} == listed
+    written = {path.relative_to(bundle.path).as_posix() for path in bundle.path.rglob("*.*") if path.is_file()}
+    assert written - {"manifest.json", ".drpn"} == listed
 
 
-def test_who_may_read_a_bundle_may_read_all_of_it(bundle: Bundle) -> None:
+def test_all_files_of_a_bundle_have_the_same_permissions(bundle: Bundle) -> None:
     modes = {path.name: path.stat().st_mode for path in bundle.path.rglob("*.*") if path.is_file()}
     assert modes["model.safetensors"] == modes["manifest.json"]
 
@@ -213,21 +214,22 @@ def rank(bundle: Bundle) -> Callable[..., Any]:
 
 def profile(dataset: Dataset, user: str) -> set[str]:
     row = list(dataset.user_ids).index(user)
-    return {dataset.news_ids[int(news)] for side in (dataset.clicked, dataset.skipped) for news in side[row] if news}
+    sequences = np.concatenate([dataset.clicked[row], dataset.skipped[row]])
+    return {dataset.news_ids[int(story)] for story in sequences if story}
 
 
 def shown_on_the_last_day(dataset: Dataset) -> set[str]:
-    return {dataset.news_ids[int(news)] for news in dataset.impressions("test").candidates}
+    return {dataset.news_ids[int(story)] for story in dataset.impressions("test").candidates}
 
 
 @pytest.mark.parametrize("user", ["U1", "U2", "U7"])
-def test_a_known_user_gets_what_is_new_to_them_best_first(rank, dataset: Dataset, user: str) -> None:
+def test_a_known_user_gets_stories_outside_their_profile_best_first(rank, dataset: Dataset, user: str) -> None:
     ranking = rank(user, top=100)
     assert ranking.user_id == user
     assert ranking.known
     assert [row.rank for row in ranking.rows] == list(range(1, len(ranking.rows) + 1))
-    found = [row.score for row in ranking.rows]
-    assert found == sorted(found, reverse=True)
+    ranked_scores = [row.score for row in ranking.rows]
+    assert ranked_scores == sorted(ranked_scores, reverse=True)
     assert len(profile(dataset, user)) == 5
     ids = [row.news_id for row in ranking.rows]
     assert set(ids) == shown_on_the_last_day(dataset) - profile(dataset, user)
@@ -236,20 +238,22 @@ def test_a_known_user_gets_what_is_new_to_them_best_first(rank, dataset: Dataset
     assert all(row.title == titles[row.news_id] for row in ranking.rows)
 
 
-def test_scores_are_those_of_the_model(rank, bundle: Bundle, dataset: Dataset) -> None:
-    """The scores of an impression of the log, by the way that evaluation goes."""
+def test_recommendations_have_the_scores_of_evaluation(rank, bundle: Bundle, dataset: Dataset) -> None:
+    """Scores of one impression of the log, compared with those that evaluation computes."""
     shown = dataset.impressions("test")
     by_evaluation = scores(bundle.model, dataset, dataset)
     user = dataset.user_ids[int(shown.users[-2])]
     ranked = {row.news_id: row.score for row in rank(user, top=100).rows}
-    places = range(int(shown.offsets[-3]), int(shown.offsets[-2]))
-    names = [dataset.news_ids[int(shown.candidates[place])] for place in places]
+    positions = range(int(shown.offsets[-3]), int(shown.offsets[-2]))
+    story_ids = [dataset.news_ids[int(shown.candidates[position])] for position in positions]
     compared = [
-        (ranked[name], by_evaluation[place]) for name, place in zip(names, places, strict=True) if name in ranked
+        (ranked[story_id], by_evaluation[position])
+        for story_id, position in zip(story_ids, positions, strict=True)
+        if story_id in ranked
     ]
     assert len(compared) >= 2
-    for found, expected in compared:
-        assert found == pytest.approx(expected, abs=1e-5)
+    for score, expected in compared:
+        assert score == pytest.approx(expected, abs=1e-5)
 
 
 def test_an_unknown_user_gets_the_ranking_of_an_empty_profile(rank, dataset: Dataset) -> None:
@@ -261,7 +265,7 @@ def test_an_unknown_user_gets_the_ranking_of_an_empty_profile(rank, dataset: Dat
     assert rank("U1", top=100).rows != unknown.rows
 
 
-def test_new_titles_are_ranked_among_the_rest(rank) -> None:
+def test_new_stories_are_ranked_among_the_others(rank) -> None:
     first, second = NewStory("storm over the bank", "topic1"), NewStory("profit of the league")
     plain = rank("U1", top=100)
     ranking = rank("U1", top=100, new=[first, second])
@@ -274,26 +278,22 @@ def test_new_titles_are_ranked_among_the_rest(rank) -> None:
     assert old == pytest.approx({row.news_id: row.score for row in plain.rows}, abs=1e-6)
 
 
-@pytest.mark.parametrize(
-    "category_words",
-    [
-        True,
-        False,
-    ],
-)
-def test_a_new_title_is_read_as_the_titles_of_the_log_are(logs: Path, tmp_path: Path, category_words: bool) -> None:
-    """A story that came after training has no id and no neighbours: as a new title it must get the very same score."""
+@pytest.mark.parametrize("category_words", [True, False])
+def test_a_new_story_gets_the_score_of_the_same_story_of_the_log(
+    logs: Path, tmp_path: Path, category_words: bool
+) -> None:
+    """A story that training did not see has no id and no neighbours, so it must score the same as a new story."""
     dataset = prepare(logs, tmp_path / "data", DataSettings(category_words=category_words))
     write(tmp_path / "bundle", dataset)
     row = list(dataset.news_ids).index("N22")
     assert not Tables.from_dataset(dataset, CPU).news.seen[row]
     same = NewStory(dataset.titles[row], dataset.category(row))
     ranking = Recommender(Bundle.open(tmp_path / "bundle")).recommend("U1", top=100, new=[same])
-    found = {row.news_id: row.score for row in ranking.rows}
-    assert found["new"] == pytest.approx(found["N22"], abs=1e-6)
+    by_id = {row.news_id: row.score for row in ranking.rows}
+    assert by_id["new"] == pytest.approx(by_id["N22"], abs=1e-6)
 
 
-def test_nothing_to_recommend_is_an_empty_ranking(bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_recent_stories_the_ranking_is_empty(bundle: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
     array = ArrayReader.array
 
     def nothing_recent(reader: ArrayReader, name: str) -> Any:
@@ -305,21 +305,21 @@ def test_nothing_to_recommend_is_an_empty_ranking(bundle: Bundle, monkeypatch: p
     assert (only.rank, only.news_id, only.title) == (1, "new", "storm")
 
 
-def test_a_new_title_without_one_known_word_has_a_score(rank) -> None:
+def test_a_new_title_without_known_words_has_a_score(rank) -> None:
     ranking = rank("U1", top=100, new=[NewStory("xyzzy"), NewStory("")])
     assert all(np.isfinite(row.score) for row in ranking.rows)
     assert sum(row.news_id == "new" for row in ranking.rows) == 2
 
 
-def test_ties_keep_one_order(rank) -> None:
+def test_ties_keep_the_order_of_the_input(rank) -> None:
     same = [NewStory("market storm"), NewStory("market storm"), NewStory("Market Storm")]
     rankings = [rank("U1", top=100, new=same) for _ in range(3)]
     assert rankings[0] == rankings[1] == rankings[2]
     titles = [row.title for row in rankings[0].rows if row.news_id == "new"]
-    assert titles == ["market storm", "market storm", "Market Storm"]  # in the order they were given
+    assert titles == ["market storm", "market storm", "Market Storm"]
 
 
 @pytest.mark.parametrize("top", [0, 1, 3, 100])
-def test_top_is_respected(rank, top: int) -> None:
-    everything = rank("U1", top=1000)
-    assert rank("U1", top=top).rows == everything.rows[:top]
+def test_top_limits_the_ranking(rank, top: int) -> None:
+    ranking = rank("U1", top=1000)
+    assert rank("U1", top=top).rows == ranking.rows[:top]

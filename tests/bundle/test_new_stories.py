@@ -1,4 +1,4 @@
-"""Stories that training never saw, with category and subcategory, are read as those of the log are."""
+"""New stories, with category and subcategory, get the same features as stories of the log."""
 
 import json
 from pathlib import Path
@@ -28,7 +28,7 @@ STORIES = [
 
 
 @pytest.fixture(autouse=True)
-def on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def use_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("drpn.bundle.recommender.pick_device", lambda: torch.device("cpu"))
 
 
@@ -49,26 +49,26 @@ def recommender(dataset: Dataset, folder: Path) -> Recommender:
     return Recommender(Bundle.open(folder))
 
 
-def reader_of(recommender: Recommender) -> StoryReader:
+def story_reader(recommender: Recommender) -> StoryReader:
     data = recommender.bundle.data
     return StoryReader(data, news_rows(data, ()), recommender.bundle.manifest["data"]["settings"]["category_words"])
 
 
 @pytest.mark.parametrize("category_words", [True, False])
-def test_a_title_of_the_log_given_as_new_is_read_as_in_the_folder(
+def test_a_new_story_gets_the_features_of_the_same_story_of_the_log(
     logs: Path, tmp_path: Path, category_words: bool
 ) -> None:
     dataset = prepare(logs, tmp_path / "data", DataSettings(category_words=category_words))
     rows = range(1, len(STORIES) + 1)
-    same = [NewStory(dataset.titles[row], dataset.category(row), dataset.subcategory(row)) for row in rows]
-    found = reader_of(recommender(dataset, tmp_path / "bundle")).rows(same)
-    assert found.words.tolist() == dataset.news_words[1:].tolist()
-    assert found.category.tolist() == dataset.arrays.array("news/category")[1:].tolist()
-    assert found.subcategory.tolist() == dataset.arrays.array("news/subcategory")[1:].tolist()
-    # nothing else is known of it
-    assert found.rows.tolist() == [0] * len(STORIES)
-    assert not found.neighbours.any()
-    assert not found.seen.any()
+    stories = [NewStory(dataset.titles[row], dataset.category(row), dataset.subcategory(row)) for row in rows]
+    features = story_reader(recommender(dataset, tmp_path / "bundle")).rows(stories)
+    assert features.words.tolist() == dataset.news_words[1:].tolist()
+    assert features.category.tolist() == dataset.arrays.array("news/category")[1:].tolist()
+    assert features.subcategory.tolist() == dataset.arrays.array("news/subcategory")[1:].tolist()
+    # new stories have no row, no neighbours, and were never shown
+    assert features.rows.tolist() == [0] * len(STORIES)
+    assert not features.neighbours.any()
+    assert not features.seen.any()
 
 
 @pytest.fixture
@@ -76,35 +76,35 @@ def known(logs: Path, tmp_path: Path) -> Recommender:
     return recommender(prepare(logs, tmp_path / "data"), tmp_path / "bundle")
 
 
-def test_category_and_subcategory_are_one_word_each_in_front(known: Recommender) -> None:
-    (title,) = reader_of(known).rows([NewStory("Rain", "Sports", "golf open")]).words.tolist()
+def test_category_and_subcategory_are_the_first_two_words(known: Recommender) -> None:
+    (title,) = story_reader(known).rows([NewStory("Rain", "Sports", "golf open")]).words.tolist()
     words = known.bundle.data.vocabulary.words
     assert [words[row] for row in title if row] == ["sports", "golf open", "rain"]
 
 
-def test_space_around_a_label_does_not_matter(known: Recommender) -> None:
+def test_spaces_around_labels_are_ignored(known: Recommender) -> None:
     plain, spaced = NewStory("Rain", "sports", "golf"), NewStory("Rain", " sports", "golf ")
-    found = reader_of(known).rows([plain, spaced])
-    assert found.words[0].tolist() == found.words[1].tolist()
-    assert found.category.tolist() == [found.category[0]] * 2
-    assert found.category[0] > 0
-    assert found.subcategory[0] == found.subcategory[1] > 0
+    features = story_reader(known).rows([plain, spaced])
+    assert features.words[0].tolist() == features.words[1].tolist()
+    assert features.category.tolist() == [features.category[0]] * 2
+    assert features.category[0] > 0
+    assert features.subcategory[0] == features.subcategory[1] > 0
     assert known.recommend("U1", new=[plain, spaced]).notes == ()
 
 
-def test_a_label_that_the_log_does_not_have_is_left_out_and_named(known: Recommender) -> None:
-    unknown, none = NewStory("Rain", "sport", "xyzzy"), NewStory("Rain")
-    found = reader_of(known).rows([unknown, none])
-    assert found.words[0].tolist() == found.words[1].tolist()
-    assert found.category.tolist() == found.subcategory.tolist() == [0, 0]
-    ranking = known.recommend("U1", new=[unknown, none, unknown])
+def test_an_unknown_label_is_ignored_with_a_note(known: Recommender) -> None:
+    unknown, unlabelled = NewStory("Rain", "sport", "xyzzy"), NewStory("Rain")
+    features = story_reader(known).rows([unknown, unlabelled])
+    assert features.words[0].tolist() == features.words[1].tolist()
+    assert features.category.tolist() == features.subcategory.tolist() == [0, 0]
+    ranking = known.recommend("U1", new=[unknown, unlabelled, unknown])
     assert ranking.notes == (
         "no story of the log has the category 'sport'; the title is ranked without it; did you mean 'sports'?",
         "no story of the log has the subcategory 'xyzzy'; the title is ranked without it",
     )
 
 
-def test_labels_go_to_titles_in_their_order() -> None:
+def test_labels_are_matched_to_titles_by_position() -> None:
     assert new_stories(["a", "b"], ["sports", "money"], ["", "markets"]) == [
         NewStory("a", "sports"),
         NewStory("b", "money", "markets"),
@@ -122,7 +122,7 @@ def test_labels_go_to_titles_in_their_order() -> None:
         ([], ["sports"], [], "the number of category labels is 1, of titles 0; "),
     ],
 )
-def test_labels_that_do_not_fit_the_titles(
+def test_a_wrong_number_of_labels_is_refused(
     titles: list[str], categories: list[str], subcategories: list[str], message: str
 ) -> None:
     with pytest.raises(SettingsError) as raised:
@@ -132,9 +132,11 @@ def test_labels_that_do_not_fit_the_titles(
     )
 
 
-def test_the_command_takes_category_and_subcategory(drpn, logs: Path) -> None:
+def test_recommend_accepts_category_and_subcategory(drpn, logs: Path) -> None:
     assert drpn("prepare", logs, "--out", "data").returncode == 0
-    sets = [f"--set={one}" for one in ("model.size=12", "model.heads=2", "training.epochs=1", "training.device=cpu")]
+    sets = [
+        f"--set={setting}" for setting in ("model.size=12", "model.heads=2", "training.epochs=1", "training.device=cpu")
+    ]
     assert drpn("train", "data", "--out", "run", *sets).returncode == 0
 
     def recommend(*labels: str) -> tuple[float, str]:
@@ -142,12 +144,12 @@ def test_the_command_takes_category_and_subcategory(drpn, logs: Path) -> None:
         assert done.returncode == 0, done.stderr
         return next(row["score"] for row in json.loads(done.stdout)["rows"] if row["news_id"] == "new"), done.stderr
 
-    plain, quiet = recommend()
+    plain, no_note = recommend()
     labelled, _ = recommend("--category", "money", "--subcategory", "markets")
     unknown, note = recommend("--category", "moneys")
     assert labelled != plain
     assert unknown == plain
-    assert quiet == ""
+    assert no_note == ""
     assert note == (
         "drpn: no story of the log has the category 'moneys'; the title is ranked without it; did you mean 'money'?\n"
     )

@@ -1,4 +1,4 @@
-"""Models that need more than the paper's features: trained, shipped, and refused where a folder lacks it."""
+"""Models that need optional data: training, bundles, and the error if a dataset folder lacks the data."""
 
 import dataclasses
 import json
@@ -32,21 +32,21 @@ from reads_everything import NAME, Everything, EverythingSettings, enter, stirre
 from writing import MindLine, write_mind
 
 CPU = torch.device("cpu")
-MORE = DataSettings(abstracts=4, entities=2, user_neighbours=3, vector_size=5)
+OPTIONAL = DataSettings(abstracts=4, entities=2, user_neighbours=3, vector_size=5)
 TRAINING = TrainingSettings(epochs=1, batch=4, device="cpu")
 
 
 @pytest.fixture(autouse=True)
-def in_the_catalogue(monkeypatch: pytest.MonkeyPatch) -> None:
+def register_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("drpn.bundle.recommender.pick_device", lambda: CPU)
     enter(monkeypatch)
 
 
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three days of 20 stories and 12 readers, of whom the last four are not there on the day that trains.
+    """Three days with 20 stories and 12 users; the last four users have no impression on the training day.
 
-    The last day shows the first 12 stories alone, so that others are there only as their neighbours.
+    The last day shows only the first 12 stories, so the others are read only as neighbours.
     """
     random = np.random.default_rng(8)
     stories = [
@@ -58,9 +58,9 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for day in (9, 10, 11):
         for user in range(1, 13 if day != 10 else 9):
             shown = random.choice(np.arange(1, 13 if day == 11 else 21), 5, replace=False)
-            labels = " ".join(f"N{news}-{int(place < 2)}" for place, news in enumerate(shown))
+            labels = " ".join(f"N{number}-{int(position < 2)}" for position, number in enumerate(shown))
             lines.append(MindLine(str(len(lines)), f"U{user:02}", f"11/{day}/2019 {user % 11 + 1}:00:00 AM", labels))
-    folder = tmp_path_factory.mktemp("more") / "logs"
+    folder = tmp_path_factory.mktemp("optional") / "logs"
     write_mind(folder, lines, stories)
     vectors = [f"Q{row}\t" + "\t".join(f"{x:.3f}" for x in random.normal(size=3)) for row in range(5)]
     (folder / "entity_embedding.vec").write_text("\n".join(vectors) + "\n")
@@ -69,7 +69,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def dataset(logs: Path) -> Dataset:
-    return prepare(logs, logs.parent / "data", MORE)
+    return prepare(logs, logs.parent / "data", OPTIONAL)
 
 
 @pytest.fixture(scope="module")
@@ -77,8 +77,9 @@ def plain(logs: Path) -> Dataset:
     return prepare(logs, logs.parent / "plain", DataSettings(clicked=7, history=True), skip_unknown_news=True)
 
 
-def scores(model: Any, known: Dataset, impressions: Dataset) -> list[float]:
-    return score_impressions(model, Tables.from_dataset(known, CPU), impressions.impressions("test"), Silent()).tolist()
+def scores(model: Any, tables: Dataset, dataset: Dataset) -> list[float]:
+    """Scores of the test impressions of `dataset`, with stories and profiles from `tables`."""
+    return score_impressions(model, Tables.from_dataset(tables, CPU), dataset.impressions("test"), Silent()).tolist()
 
 
 @pytest.fixture
@@ -88,67 +89,70 @@ def bundle(dataset: Dataset, tmp_path: Path) -> Bundle:
     return Bundle.open(tmp_path / "bundle")
 
 
-def test_a_bundle_gives_back_the_same_scores(bundle: Bundle, dataset: Dataset) -> None:
+def test_an_opened_bundle_gives_the_same_scores(bundle: Bundle, dataset: Dataset) -> None:
     model = stirred(data_shape(dataset))
-    found = scores(bundle.model, bundle.data, dataset)
-    assert found == scores(model, dataset, dataset)
-    assert len(set(found)) > len(found) // 2
+    from_bundle = scores(bundle.model, bundle.data, dataset)
+    assert from_bundle == scores(model, dataset, dataset)
+    assert len(set(from_bundle)) > len(from_bundle) // 2  # not all the same number
     assert (bundle.manifest["word_vector_size"], bundle.manifest["entity_vector_size"]) == (5, 3)
-    assert not (bundle.path / "entities" / "vector.npy").exists()  # among the weights
+    assert not (bundle.path / "entities" / "vector.npy").exists()  # they are among the weights
     assert not (bundle.path / "news" / "abstract.utf8.npy").exists()
 
 
-def test_a_bundle_knows_whom_training_knew(bundle: Bundle, dataset: Dataset) -> None:
-    expected = [f"U{user:02}" for user in range(1, 9)]  # all clicked and skipped on the second day
+def test_a_bundle_knows_the_users_of_training(bundle: Bundle, dataset: Dataset) -> None:
+    expected = [f"U{user:02}" for user in range(1, 9)]  # those with a click and a skip on the second day
     for data in (dataset, bundle.data):
         assert [data.user_ids[row] for row in np.flatnonzero(data.trained_users)] == expected
     assert "train/user" not in bundle.data.arrays
-    everybody = torch.arange(len(dataset.user_ids))
-    one, other = (
-        Tables.from_dataset(data, CPU).batch(everybody, everybody[:, None].int()) for data in (dataset, bundle.data)
+    users = torch.arange(len(dataset.user_ids))
+    of_dataset, of_bundle = (
+        Tables.from_dataset(data, CPU).batch(users, users[:, None].int()).profiles for data in (dataset, bundle.data)
     )
-    for field in dataclasses.fields(one.profiles):
-        assert torch.equal(getattr(one.profiles, field.name), getattr(other.profiles, field.name)), field.name
-    assert one.profiles.users.tolist() == [*range(9), 0, 0, 0, 0]
+    for field in dataclasses.fields(of_dataset):
+        assert torch.equal(getattr(of_dataset, field.name), getattr(of_bundle, field.name)), field.name
+    assert of_dataset.users.tolist() == [*range(9), 0, 0, 0, 0]
 
 
-def test_a_bundle_from_before_takes_every_user_as_known(bundle: Bundle, dataset: Dataset) -> None:
+def test_in_a_bundle_of_an_older_version_every_user_is_known(bundle: Bundle, dataset: Dataset) -> None:
     manifest = read_versioned(bundle.path / "manifest.json", version=1, of="", error=RunError, remedy="")
     del manifest["files"]["users/trained.npy"], manifest["entity_vector_size"]
     write_versioned(bundle.path / "manifest.json", manifest)
-    with pytest.raises(RunError):  # this model's vectors were of another size
+    with pytest.raises(RunError):  # without its size, the table of entity vectors does not fit the weights
         Bundle.open(bundle.path)
     data = Dataset(bundle.path, {}, dataclasses.replace(bundle.data.arrays, checksums=manifest["files"]))
     assert data.trained_users.tolist() == [False] + [True] * (len(dataset.user_ids) - 1)
 
 
-def test_a_bundle_holds_what_its_model_needs(bundle: Bundle, dataset: Dataset, tmp_path: Path) -> None:
+def test_a_bundle_holds_only_the_data_its_model_needs(bundle: Bundle, dataset: Dataset, tmp_path: Path) -> None:
     assert all(requirement.array in bundle.data.arrays for requirement in REQUIREMENTS.values())
-    modest = Everything(EverythingSettings(needs="abstracts"), data_shape(dataset))
-    write_bundle(tmp_path / "modest", modest, name="drpn", settings=modest.settings, dataset=dataset, facts={})
-    files = {path.relative_to(tmp_path / "modest").as_posix() for path in (tmp_path / "modest").rglob("*.npy")}
+    folder = tmp_path / "abstracts-only"
+    model = Everything(EverythingSettings(needs="abstracts"), data_shape(dataset))
+    write_bundle(folder, model, name="drpn", settings=model.settings, dataset=dataset, facts={})
+    files = {path.relative_to(folder).as_posix() for path in folder.rglob("*.npy")}
     assert "news/abstract_words.npy" in files
     assert "news/neighbours.npy" in files
     assert not files & {"news/entities.npy", "entities/id.utf8.npy", "users/neighbours.npy"}
 
 
 @pytest.mark.parametrize("new", [(), (NewStory("word1"), NewStory("word2"))], ids=["old", "old and new"])
-def test_ranking_reads_all_of_it(bundle: Bundle, dataset: Dataset, new: tuple[NewStory, ...]) -> None:
-    """The scores of every impression by the way that evaluation goes; new titles change none of them."""
+def test_recommendations_have_the_scores_of_evaluation(
+    bundle: Bundle, dataset: Dataset, new: tuple[NewStory, ...]
+) -> None:
+    """Scores of every test impression, compared with those of evaluation; new stories do not change them."""
     test, compared = dataset.impressions("test"), 0
     by_evaluation = scores(bundle.model, dataset, dataset)
     for row, user in enumerate(test.users):
-        found = Recommender(bundle).recommend(dataset.user_ids[int(user)], top=100, new=new).rows
-        ranked = {one.news_id: one.score for one in found}
-        for place in range(int(test.offsets[row]), int(test.offsets[row + 1])):
-            name = dataset.news_ids[int(test.candidates[place])]
-            if name in ranked:  # what the user knows already is not ranked
-                assert ranked[name] == pytest.approx(by_evaluation[place], rel=1e-4, abs=1e-4)
+        ranking = Recommender(bundle).recommend(dataset.user_ids[int(user)], top=100, new=new)
+        ranked = {story.news_id: story.score for story in ranking.rows}
+        for position in range(int(test.offsets[row]), int(test.offsets[row + 1])):
+            story_id = dataset.news_ids[int(test.candidates[position])]
+            if story_id in ranked:  # stories of the user's profile are not ranked
+                assert ranked[story_id] == pytest.approx(by_evaluation[position], rel=1e-4, abs=1e-4)
                 compared += 1
     assert compared > 20
 
 
-def test_training_reads_all_of_it(dataset: Dataset, tmp_path: Path) -> None:
+def test_training_reads_the_optional_data(dataset: Dataset, tmp_path: Path) -> None:
     run = train(dataset.path, tmp_path / "run", model=NAME, settings=EverythingSettings(), training=TRAINING)
     model = run.bundle().model
     assert isinstance(model, Everything)
@@ -160,7 +164,7 @@ def test_training_reads_all_of_it(dataset: Dataset, tmp_path: Path) -> None:
     assert (model.entities.table.weight != before.entities.table.weight).any()
 
 
-def test_a_step_finds_the_neighbours_of_candidates(dataset: Dataset) -> None:
+def test_a_training_step_reads_the_neighbours_of_candidates(dataset: Dataset) -> None:
     tables = Tables.from_dataset(dataset, CPU, needs=tuple(REQUIREMENTS))
     model, clicks = stirred(data_shape(dataset)), Clicks.from_impressions(dataset.impressions("train"), CPU)
     step = Stepper(model, tables, torch.optim.SGD(model.parameters(), lr=0.0), TRAINING)
@@ -184,7 +188,7 @@ def test_a_step_finds_the_neighbours_of_candidates(dataset: Dataset) -> None:
         ),
     ],
 )
-def test_a_folder_that_lacks_what_a_model_needs(
+def test_a_folder_without_the_needed_data_is_refused(
     plain: Dataset, tmp_path: Path, needs: str, words: str, sets: str
 ) -> None:
     settings = EverythingSettings(needs=needs)
@@ -201,17 +205,17 @@ def test_a_folder_that_lacks_what_a_model_needs(
     assert not (tmp_path / "run").exists()
 
 
-def test_the_command_that_the_line_names_helps(logs: Path, drpn, tmp_path: Path) -> None:
+def test_the_command_of_the_hint_prepares_the_missing_data(logs: Path, drpn, tmp_path: Path) -> None:
     prepare(logs, tmp_path / "data", DataSettings(words=9))
-    sets = [f"--set=training.{one}" for one in ("epochs=1", "device=cpu")]
+    sets = [f"--set=training.{setting}" for setting in ("epochs=1", "device=cpu")]
     refused = drpn("train", "data", "--out", "run", "--model", NAME, "--set=model.needs=user_neighbours", *sets)
     assert refused.returncode == 2
-    line = (
+    message = (
         "drpn: everything needs the neighbours of users, which data lacks; "
         "prepare it again with data.user_neighbours=10; run: "
     )
     command = "drpn prepare LOGS --out data --force --set data.words=9 --set data.user_neighbours=10"
-    assert refused.stderr == f"{line}{command}\n"
+    assert refused.stderr == f"{message}{command}\n"
     again = drpn(*command.replace("LOGS", str(logs)).split()[1:])
     assert again.returncode == 0, again.stderr
     done = drpn("train", "data", "--out", "run", "--model", NAME, "--set=model.needs=user_neighbours", *sets)
@@ -220,7 +224,7 @@ def test_the_command_that_the_line_names_helps(logs: Path, drpn, tmp_path: Path)
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
-def test_what_the_models_of_the_catalogue_need_is_known(name: str, dataset: Dataset) -> None:
+def test_the_needs_of_every_model_are_requirements(name: str, dataset: Dataset) -> None:
     settings = CATALOGUE[name].settings
     assert set(requirements_of(name, settings)) <= set(REQUIREMENTS)
     assert missing_requirements(name, settings, dataset) is None

@@ -174,7 +174,10 @@ def test_a_folder_that_is_not_a_dataset(refused, tmp_path: Path) -> None:
         "logs/manifest.json is not the manifest of a dataset folder; prepare the logs again"
     )
     (tmp_path / "logs" / "manifest.json").write_text('{"format": 99}')
-    assert refused("stats", "logs") == "logs has format 99, this drpn reads 1; prepare the logs again, or update drpn"
+    assert (
+        refused("stats", "logs")
+        == "logs has format 99, this version of drpn reads 1; prepare the logs again, or update drpn"
+    )
 
 
 def test_a_dataset_folder_with_one_byte_changed(refused, drpn, mind: Path, tmp_path: Path) -> None:

@@ -106,7 +106,9 @@ def test_an_invalid_run_json(run: Path, content: str) -> None:
 def test_a_run_of_a_newer_format(run: Path) -> None:
     facts = json.loads((run / "run.json").read_text())
     (run / "run.json").write_text(json.dumps(facts | {"format": 99}))
-    assert refusal(lambda: Run.open(run)) == "run has format 99, this drpn reads 1; train again, or update drpn"
+    assert (
+        refusal(lambda: Run.open(run)) == "run has format 99, this version of drpn reads 1; train again, or update drpn"
+    )
 
 
 def test_a_run_that_has_not_finished_training(run: Path) -> None:
@@ -131,7 +133,7 @@ def test_a_bundle_with_one_byte_changed(run: Path) -> None:
         for place in (0, len(original) // 2, len(original) - 1):
             file.write_bytes(original[:place] + bytes([original[place] ^ 1]) + original[place + 1 :])
             assert refusal(Run.open(run).bundle) in (
-                f"{file} has changed since it was written; train again, or copy the bundle anew",
+                f"{file} has changed since it was written; train again, or copy the whole bundle again",
                 f"{file} has changed since it was written; train again",
                 f"{file} is not the manifest of a bundle; train again",
             )
@@ -144,7 +146,7 @@ def test_a_bundle_with_one_file_missing(run: Path) -> None:
         file = run / "bundle" / name
         original = file.read_bytes()
         file.unlink()
-        message = f"{file} is missing; train again, or copy the bundle whole"
+        message = f"{file} is missing; train again, or copy the whole bundle"
         assert refusal(Run.open(run).bundle) == message
         file.write_bytes(original)
     (run / "bundle" / "manifest.json").unlink()
@@ -155,7 +157,7 @@ def test_a_bundle_with_one_file_missing(run: Path) -> None:
 def test_a_bundle_with_a_truncated_file(run: Path) -> None:
     file = run / "bundle" / "model.safetensors"
     file.write_bytes(file.read_bytes()[:-1])
-    message = f"{file} has changed since it was written; train again, or copy the bundle anew"
+    message = f"{file} has changed since it was written; train again, or copy the whole bundle again"
     assert refusal(Run.open(run).bundle) == message
 
 
@@ -177,13 +179,13 @@ def rewrite(folder: Path, **changes: object) -> None:
 
 def test_a_bundle_of_a_newer_format(run: Path) -> None:
     rewrite(run / "bundle", format=99)
-    message = "run/bundle has format 99, this drpn reads 1; train again, or update drpn"
+    message = "run/bundle has format 99, this version of drpn reads 1; train again, or update drpn"
     assert refusal(lambda: Bundle.open(run / "bundle")) == message
 
 
 def test_a_bundle_of_a_model_that_is_not_in_the_catalogue(run: Path) -> None:
     rewrite(run / "bundle", model="drpn-2")
-    message = "run/bundle holds a model 'drpn-2', which this drpn does not know"
+    message = "run/bundle holds the model 'drpn-2', which this version of drpn does not have; train again"
     assert refusal(lambda: Bundle.open(run / "bundle")) == message
 
 
@@ -249,7 +251,7 @@ def test_a_setting_out_of_its_range(refused, data: Path, assignment: str) -> Non
 def test_a_folder_prepared_by_another_version(refused, data: Path) -> None:
     rewrite(data, format=99)
     assert refused("train", "data", "--out", "run", *SETS) == (
-        "data has format 99, this drpn reads 1; prepare the logs again, or update drpn"
+        "data has format 99, this version of drpn reads 1; prepare the logs again, or update drpn"
     )
 
 

@@ -41,7 +41,7 @@ def data(logs: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def small(data: Path) -> Callable[..., Compared]:
-    """A function that compares three small models, two seeds each, unless told otherwise."""
+    """A function that compares three small models, two seeds each, by default."""
 
     def run(out: Path, *, sets: list[str] | None = None, **options: Any) -> Compared:
         arguments: dict[str, Any] = {"models": MODELS, "seeds": 2} | options

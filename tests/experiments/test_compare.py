@@ -266,7 +266,7 @@ def test_a_damaged_result_is_reported(compared: Compared, small: Small, tmp_path
     with pytest.raises(RunError) as refusal:
         small(tmp_path)
     assert str(refusal.value) == (
-        f"{run} has format 99, this drpn reads 1; remove {run} to train again, or update drpn"
+        f"{run} has format 99, this version of drpn reads 1; remove {run} to train again, or update drpn"
     )
 
 

@@ -19,7 +19,7 @@ SMALL = [*SETS, "data.vector_size=8", "training.epochs=1"]
 
 
 def run(logs: Path, out: Path, **options: Any) -> Reproduced:
-    """Reproduce with three small models, one seed each, unless told otherwise."""
+    """Reproduce with three small models, one seed each, by default."""
     return reproduce(logs, out, **{"models": MODELS, "seeds": 1, "sets": SMALL} | options)
 
 

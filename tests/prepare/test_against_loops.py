@@ -37,7 +37,7 @@ class Case:
         if self.written:
             return write_two_parts(temporary / "logs")
         if not (DATA / self.name).is_dir():
-            pytest.skip(f"{self.name} is not in shared/data beside the checkout")
+            pytest.skip(f"{self.name} is not in shared/data next to the checkout")
         return DATA / self.name
 
 

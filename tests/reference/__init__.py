@@ -1,1 +1,1 @@
-"""What the paper and the design define, as plain loops, written without a look at `src/`."""
+"""The definitions of the paper and the design as plain loops, written without looking at `src/`."""

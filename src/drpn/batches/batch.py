@@ -1,4 +1,4 @@
-"""What a model is given: stories, profiles of users, and candidates to score.
+"""The input of a model: stories, profiles of users, and candidates to score.
 
 There are two kinds of batches. `RowBatch` and `ProfileRows` hold rows of the dataset. `Batch` and `Profiles` hold
 positions into a table of encoded stories. `distinct_stories` turns the first into the second. Row 0 and position 0 are
@@ -71,7 +71,7 @@ class NewsRows(TensorFields):
         return self.map_tensors(lambda tensor: tensor[which])
 
     def select(self, which: Int[Tensor, "V"]) -> "NewsRows":
-        """Some of the stories, as a table of their own: `neighbour_positions` point into the selection."""
+        """Some of the stories; `neighbour_positions` point into the selection."""
         part = self.part(which)
         if not part.neighbour_positions.numel():
             return part
@@ -119,7 +119,7 @@ class Profiles(_Sequences):
 
 @dataclass(frozen=True)
 class Context(TensorFields):
-    """What is known at the moment of ranking besides the profile. No model reads it yet."""
+    """Facts known at the time of ranking, besides the profile. No model reads them yet."""
 
     moment: Int[Tensor, "B"]
     """Seconds since 1970, UTC."""
@@ -207,7 +207,7 @@ def count_distinct_stories(batch: RowBatch, *, news: int, reach: Int[Tensor, "ne
 
 
 def _present(batch: RowBatch, news: int, reach: Int[Tensor, "news K"] | None) -> Bool[Tensor, "news"]:
-    """Which rows of the dataset the batch holds or reaches; row 0 always."""
+    """Whether the batch holds or reaches each row of the dataset; always True for row 0."""
     present = torch.zeros(news, dtype=torch.bool, device=batch.candidates.device)
     present[:1] = True
     for stories in (batch.profiles.clicked, batch.profiles.skipped, batch.candidates):

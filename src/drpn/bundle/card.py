@@ -1,21 +1,21 @@
-"""The model card: what a bundle is, for people."""
+"""The model card: a bundle described for human readers."""
 
 from typing import Any
 
 
 def card(manifest: dict[str, Any]) -> str:
-    """The model card in Markdown."""
+    """The model card of a bundle as Markdown."""
     statistics = manifest["data"]["statistics"]
     lines = [
         f"# {manifest['model']}",
         "",
-        "A news recommender trained with drpn. It ranks news for a reader from the feedback that the reader gave.",
+        "A news recommender trained with drpn. It ranks stories by what a user clicked and skipped.",
         "",
         "## Data",
         "",
-        f"{statistics['users']:,} users, {statistics['news']:,} news, "
+        f"{statistics['users']:,} users, {statistics['news']:,} stories, "
         f"{statistics['impressions']['train']:,} impressions to train on, "
-        f"{statistics['impressions']['test']:,} to test on. Made from:",
+        f"{statistics['impressions']['test']:,} to test on. Source files:",
         "",
         *[f"- `{source['name']}`, sha256 {source['sha256'][:16]}…" for source in manifest["data"]["sources"]],
         "",

@@ -1,9 +1,9 @@
-"""What a trained model is shipped as: weights, the news and profiles it knows, and a manifest. No pickle.
+"""A bundle: a trained model with everything it needs to rank. It contains no pickles.
 
 model.safetensors   the weights
 manifest.json       model, settings, data, metrics, commit, and a sha256 of every file
-README.md           the same for people: the model card
-news/ words/ …      the arrays of the dataset folder that ranking needs
+README.md           the model card: the same for human readers
+news/ users/ …      the arrays of the dataset folder that ranking needs
 """
 
 import dataclasses
@@ -37,7 +37,7 @@ _LEFT_OUT = ("news/abstract.", "news/title_entities", "news/abstract_entities")
 
 
 def data_shape(dataset: Dataset) -> DataShape:
-    """How many rows the tables of a dataset have."""
+    """The sizes of a dataset's tables, and its word and entity vectors if it has them."""
     arrays = dataset.arrays
     word_vectors, entity_vectors = (
         np.asarray(arrays.array(name)) if name in arrays else None for name in ("words/vector", "entities/vector")
@@ -57,16 +57,14 @@ def data_shape(dataset: Dataset) -> DataShape:
 def write_bundle(
     folder: Path, model: ClickModel, *, name: str, settings: Any, dataset: Dataset, facts: dict[str, Any]
 ) -> None:
-    """Write the bundle of a model trained on a dataset; `facts` (metrics, training, commit) go into its manifest."""
+    """Write the bundle of a model trained on a dataset; `facts` (metrics, training, commit) go into the manifest."""
     with atomic_folder(folder, replace=True) as scratch:
         weights = {key: value.detach().cpu().contiguous() for key, value in model.state_dict().items()}
         with atomic_file(scratch / WEIGHTS) as file:
             save_file(weights, file)
-        unneeded = [prefix for need, one in REQUIREMENTS.items() if need not in model.needs for prefix in one.shipped]
-        for name_of_array in dataset.arrays.checksums:
-            if name_of_array.startswith(_PREFIXES) and not name_of_array.startswith((*_LEFT_OUT, *unneeded)):
-                (scratch / name_of_array).parent.mkdir(exist_ok=True)
-                shutil.copyfile(dataset.path / name_of_array, scratch / name_of_array)
+        for file_name in _files_to_ship(dataset, model.needs):
+            (scratch / file_name).parent.mkdir(exist_ok=True)
+            shutil.copyfile(dataset.path / file_name, scratch / file_name)
         np.save(scratch / "news" / "recent.npy", _recent(dataset))
         np.save(scratch / "news" / "first_seen.npy", _first_seen(dataset))
         np.save(scratch / "users" / "trained.npy", dataset.trained_users)
@@ -76,8 +74,8 @@ def write_bundle(
             "drpn": VERSION,
             "model": name,
             "settings": dataclasses.asdict(settings),
-            "word_vector_size": _size(shape.vectors),
-            "entity_vector_size": _size(shape.entity_vectors),
+            "word_vector_size": _columns(shape.vectors),
+            "entity_vector_size": _columns(shape.entity_vectors),
             "data": {key: dataset.manifest[key] for key in ("settings", "statistics", "sources")}
             | {"as_of": str(np.max(dataset.impressions("test").times).astype("datetime64[s]"))},
             **facts,
@@ -88,15 +86,24 @@ def write_bundle(
         write_versioned(scratch / MANIFEST, manifest)
 
 
-def _size(vectors: Array | None) -> int | None:
+def _files_to_ship(dataset: Dataset, needs: tuple[str, ...]) -> list[str]:
+    """The files of a dataset folder that a model with these `needs` ranks with."""
+    unneeded = [
+        prefix for need, requirement in REQUIREMENTS.items() if need not in needs for prefix in requirement.shipped
+    ]
+    excluded = (*_LEFT_OUT, *unneeded)
+    return [name for name in dataset.arrays.checksums if name.startswith(_PREFIXES) and not name.startswith(excluded)]
+
+
+def _columns(vectors: Array | None) -> int | None:
     return None if vectors is None else vectors.shape[1]
 
 
 def _recent(dataset: Dataset) -> Any:
-    """Which news were shown in the last 24 hours of the log: what there is to recommend."""
+    """Whether each story was shown in the last 24 hours of the log; only such stories are recommended by default."""
     test = dataset.impressions("test")
-    last = np.asarray(test.times) >= np.max(test.times) - np.timedelta64(24, "h")
-    shown = np.repeat(last, np.diff(test.offsets))
+    last_day = np.asarray(test.times) >= np.max(test.times) - np.timedelta64(24, "h")
+    shown = np.repeat(last_day, np.diff(test.offsets))
     recent = np.zeros(len(dataset.news_ids), dtype=np.bool_)
     recent[np.asarray(test.candidates)[shown]] = True
     recent[0] = False
@@ -104,15 +111,15 @@ def _recent(dataset: Dataset) -> Any:
 
 
 def _first_seen(dataset: Dataset) -> Any:
-    """When each story was published or, if the log does not say, first shown after the profile window.
+    """The time at which each story was published or, if the log does not say, first shown after the profile window.
 
-    A story shown in the profile window counts as seen at the start of training; NaT for a story never shown.
+    A story shown in the profile window counts as first shown at the start of training. NaT for a story never shown.
     """
     first = np.full(len(dataset.news_ids), np.datetime64("NaT", "s"))
     for split in reversed(SPLITS):
         impressions = dataset.impressions(split)
         times = np.repeat(np.asarray(impressions.times), np.diff(impressions.offsets)).astype("datetime64[s]")
-        # impressions are in the order of time: assigned backwards, the earliest stays
+        # impressions are sorted by time: assigned from the end, the earliest time remains
         first[np.asarray(impressions.candidates)[::-1]] = times[::-1]
     train = dataset.impressions("train")
     in_training = np.bincount(np.asarray(train.candidates), minlength=len(first))
@@ -136,21 +143,23 @@ class Bundle:
 
     @classmethod
     def open(cls, path: Path) -> "Bundle":
-        """The bundle at `path`, every byte of it checked."""
+        """Read the bundle at `path` and verify all its checksums."""
         manifest = _read_manifest(path)
         _verify(path, manifest["files"])
         reader = ArrayReader(path, manifest["files"])
         data = Dataset(path, {"statistics": manifest["data"]["statistics"]}, reader)
         entry = CATALOGUE.get(manifest["model"])
         if entry is None:
-            raise RunError(f"{path} holds a model '{manifest['model']}', which this drpn does not know")
+            raise RunError(
+                f"{path} holds the model '{manifest['model']}', which this version of drpn does not have; train again"
+            )
         settings = _settings(path, type(entry.settings), manifest["settings"])
         shape = data_shape(data)
-        # the vectors are among the weights; the model only has to know how large they were
+        # the vectors themselves are among the weights; the model needs only their size
         shape = dataclasses.replace(
             shape,
-            vectors=_no_vectors(shape.words, manifest["word_vector_size"]),
-            entity_vectors=_no_vectors(shape.entities, manifest.get("entity_vector_size")),
+            vectors=_zero_vectors(shape.words, manifest["word_vector_size"]),
+            entity_vectors=_zero_vectors(shape.entities, manifest.get("entity_vector_size")),
         )
         model = entry.model(settings, shape)
         try:
@@ -161,19 +170,19 @@ class Bundle:
 
     @property
     def as_of(self) -> datetime | None:
-        """The last moment of the log, UTC; None for bundles written before it was kept."""
+        """The time of the last impression of the log, UTC; None in bundles of older versions."""
         text = self.manifest["data"].get("as_of")
         return None if text is None else datetime.fromisoformat(text).replace(tzinfo=UTC)
 
     def first_seen(self, row: int) -> datetime | None:
-        """When a story was published or first shown, UTC; None if that is not known."""
+        """The time at which a story was published or first shown, UTC; None if unknown."""
         if "news/first_seen" not in self.data.arrays:
             raise RunError(f"{self.path} was written without the ages of stories; train again to limit them")
         moment = self.data.arrays.array("news/first_seen")[row]
         return None if np.isnat(moment) else moment.astype("datetime64[s]").item().replace(tzinfo=UTC)
 
 
-def _no_vectors(rows: int, size: int | None) -> NDArray[np.float32] | None:
+def _zero_vectors(rows: int, size: int | None) -> NDArray[np.float32] | None:
     return np.zeros((rows, size), dtype=np.float32) if rows and size else None
 
 
@@ -181,7 +190,9 @@ def _settings(path: Path, kind: type, values: dict[str, Any]) -> Any:
     try:
         return kind(**values)
     except (TypeError, ValueError) as error:
-        raise RunError(f"{path / MANIFEST} has settings that this drpn does not take ({error}); train again") from error
+        raise RunError(
+            f"{path / MANIFEST} has settings that this version of drpn does not accept ({error}); train again"
+        ) from error
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:
@@ -197,19 +208,21 @@ def _read_manifest(path: Path) -> dict[str, Any]:
 def _verify(path: Path, files: dict[str, str]) -> None:
     for name, checksum in files.items():
         if not (path / name).is_file():
-            raise RunError(f"{path / name} is missing; train again, or copy the bundle whole")
+            raise RunError(f"{path / name} is missing; train again, or copy the whole bundle")
         if sha256(path / name) != checksum:
-            raise RunError(f"{path / name} has changed since it was written; train again, or copy the bundle anew")
+            raise RunError(
+                f"{path / name} has changed since it was written; train again, or copy the whole bundle again"
+            )
 
 
 def _read_weights(file: Path) -> dict[str, Tensor]:
     try:
         weights: dict[str, Tensor] = load_file(file)
     except (SafetensorError, OSError) as error:
-        raise RunError(f"{file} holds no weights: {error}; train again") from error
+        raise RunError(f"{file} is not a valid file of weights: {error}; train again") from error
     return weights
 
 
 def pick_device() -> torch.device:
-    """A GPU where there is one."""
+    """The GPU if there is one, else the CPU."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")

@@ -43,7 +43,7 @@ class Ranking:
     """Whether the profile holds any story that the model knows."""
     rows: tuple[RankedStory, ...]
     notes: tuple[str, ...] = ()
-    """What could not be used, one line each: labels of new stories, stories of a history."""
+    """One line for each ignored input: unknown labels of new stories, unknown stories of a history."""
 
 
 @dataclass(frozen=True)

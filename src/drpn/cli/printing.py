@@ -40,7 +40,7 @@ def as_json(document: Any) -> None:
 
 
 def simulation(simulated: "Simulated", out: Path) -> None:
-    """Print what a simulation wrote, and the next command."""
+    """Print the size of a simulated log, and the next command."""
     print(
         f"{out}: {simulated.users:,} users, {simulated.news:,} stories, {simulated.impressions:,} impressions, "
         f"{simulated.clicks:,} clicks"

@@ -1,4 +1,4 @@
-"""What a model may need of a dataset beyond titles, labels and profiles: the one table that everybody reads."""
+"""Optional data that a model may need, besides titles, labels and profiles; listed only here."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ class Requirement(NamedTuple):
     array: str
     """The array that holds it."""
     meaning: str
-    """What it is, for messages."""
+    """Its name in messages."""
     setting: str
     """The setting of the section `data` that adds it."""
     value: int

@@ -24,7 +24,7 @@ _STOP_SECONDS = 120.0
 """Time that a worker gets to finish its step and write its checkpoint when the comparison is stopped."""
 
 _Message = tuple[Literal["advance", "note", "done", "failed", "broken", "died"], Any]
-"""What a worker reports, and its content: units, text or None."""
+"""A report of a worker: its kind, and units, text or None."""
 
 
 def run_tasks(tasks: Sequence[Task], jobs: int, samples: int, progress: Progress) -> None:

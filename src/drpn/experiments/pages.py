@@ -41,7 +41,7 @@ class AboutData(TypedDict):
 
 
 class About(TypedDict):
-    """What a comparison was made of, as stored in its JSON document."""
+    """Origin of a comparison, as stored in its JSON document."""
 
     drpn: str
     machine: dict[str, Any]

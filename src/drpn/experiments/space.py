@@ -28,7 +28,7 @@ DESCRIPTIONS = {
     "model.dropout": f"model.dropout from {DROPOUTS[0]:g} to {DROPOUTS[1]:g} in steps of {DROPOUT_STEP:g}",
     "training.tce_rate": f"training.tce_rate of {', '.join(f'{rate:g}' for rate in TCE_RATES)}",
 }
-"""The choices of each setting, as text for people."""
+"""The choices of each setting, as text."""
 
 Values = dict[str, float]
 """One point of the space: values by `section.key`."""

@@ -129,7 +129,7 @@ class MultiHeadAttention(nn.Module):
     def forward(
         self, projected: Float[Tensor, "B S QKV"] | TableRows, mask: Bool[Tensor, "B S"]
     ) -> Float[Tensor, "B S D"]:
-        """What each item reads of its sequence, from the result of `project`."""
+        """The attention output of each item over its sequence, from the result of `project`."""
         read = self_attention(projected, mask, self.heads, self.width)
         return aligned_linear(read, self.join.weight) if isinstance(self.join, nn.Linear) else read
 

@@ -1,4 +1,4 @@
-"""How much work is done at once, so that it fits the cache of a CPU or the memory of a GPU."""
+"""Limits on the work done at once, so that it fits the cache of a CPU or the memory of a GPU."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,6 +1,6 @@
-"""How similar a story is to what it reads by attention: the rest of its sequence, or the opposite sequence.
+"""Similarity of a story to its attention output over the rest of its sequence, or over the opposite sequence.
 
-On a GPU the attention and the similarity are one kernel, which never writes what a story reads to memory. That is why
+On a GPU the attention and the similarity are one kernel, which never writes the attention output to memory. Therefore
 `attend_rest` and `attend_opposite` only describe the attention, and `similarities` computes it.
 """
 
@@ -20,11 +20,11 @@ class Attention(NamedTuple):
     """Every story of a sequence reads by attention; computed by `similarities`."""
 
     own: TableRows
-    """Query, key, value and one half for each similarity head, side by side."""
+    """Query, key, value and one half for each similarity head, concatenated."""
     other: TableRows | None = None
     """Key and value of the opposite sequence; None if the story reads the rest of its own sequence."""
     instead: Float[Tensor, "D"] | None = None
-    """What is read of an empty opposite sequence."""
+    """The attention output over an empty opposite sequence."""
 
 
 def attend_rest(own: TableRows) -> Attention:
@@ -47,7 +47,7 @@ class SimilarityHead(NamedTuple):
 def similarity(head: SimilarityHead, rest: Attention) -> Float[Tensor, "B S"]:
     """The similarity of each story to the rest of its sequence."""
     if _kernel_fits(rest.own):
-        return _in_place(rest.own, None, head.direction, None, None)[0] + head.bias
+        return _kernel_similarities(rest.own, None, head.direction, None, None)[0] + head.bias
     query, key, value, half = rest.own.gather().chunk(4, dim=-1)  # (B S D)
     return _similarity(head, half, _read_rest(rest.own, query, key, value))
 
@@ -60,7 +60,7 @@ def similarities(
     assert other is not None
     assert instead is not None
     if _kernel_fits(own) and _kernel_fits(other):
-        similar, contrary = _in_place(own, other, head.direction, opposite_head.direction, instead)
+        similar, contrary = _kernel_similarities(own, other, head.direction, opposite_head.direction, instead)
         return similar + head.bias, contrary + opposite_head.bias
     query, key, value, half, opposite_half = own.gather().chunk(5, dim=-1)  # (B S D)
     other_key, other_value = other.gather().chunk(2, dim=-1)  # (B T D)
@@ -75,7 +75,7 @@ def _similarity(head: SimilarityHead, half: Tensor, read: Tensor) -> Float[Tenso
 
 
 def _read_rest(own: TableRows, query: Tensor, key: Tensor, value: Tensor) -> Float[Tensor, "B S D"]:
-    """What each story reads of the others; the only story of a sequence reads zeros and has weight 1 anyway."""
+    """The attention output of each story over the others; zeros for the only story of a sequence, whose weight is 1."""
     mask = own.mask
     itself = torch.eye(mask.shape[1], dtype=torch.bool, device=mask.device)
     return attend(query, key, value, mask.unsqueeze(1) & ~itself)
@@ -88,7 +88,7 @@ def _kernel_fits(rows: TableRows) -> bool:
     return rows.positions.shape[1] <= (SHORT if rows.table.element_size() <= 2 else SHORT // 2)
 
 
-def _in_place(
+def _kernel_similarities(
     own: TableRows,
     other: TableRows | None,
     similar: Float[Tensor, "D"],

@@ -118,7 +118,7 @@ def rows_at(encoded: Any, positions: Int[Tensor, "B S"], *, without_gradient: bo
     With `without_gradient`, rows stay in their tables only if no gradient is needed.
     """
 
-    def in_place(table: Table) -> bool:
+    def stays_in_table(table: Table) -> bool:
         return (
             isinstance(table, Tensor)
             and table.dim() > 1
@@ -127,10 +127,10 @@ def rows_at(encoded: Any, positions: Int[Tensor, "B S"], *, without_gradient: bo
             and not (without_gradient and torch.is_grad_enabled())
         )
 
-    gathered = _Gathered(encoded, positions, skip=in_place)
+    gathered = _Gathered(encoded, positions, skip=stays_in_table)
 
     def look_up(table: Table) -> Tensor | TableRows:
-        if in_place(table):
+        if stays_in_table(table):
             return TableRows(positions, table, None)  # type: ignore[arg-type]
         values = gathered[table]
         one_dimensional = isinstance(table, Tensor) and table.dim() == 1

@@ -19,12 +19,12 @@ from drpn.batches.batch import Batch, Context, NewsRows, Profiles
 Encoded = TypeVar("Encoded", default=Any)
 """Tables with a row for each story: a tensor, or nested tuples and dictionaries of them."""
 Readers = TypeVar("Readers", default=Any)
-"""Tensors with a row for each user, likewise."""
+"""Tensors with a row for each user, nested in the same way."""
 
 
 @dataclass(frozen=True)
 class DataShape:
-    """Rows of each table, padding included: what a model must know of its data."""
+    """Sizes of the tables of a dataset, in rows with padding, and its pre-trained vectors."""
 
     news: int
     words: int
@@ -49,7 +49,7 @@ class ClickModel(nn.Module, ABC, Generic[Encoded, Readers]):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """What the dataset must have, by the names of `dataset.requirements.REQUIREMENTS`.
+        """The optional data that the model needs, as keys of `dataset.requirements.REQUIREMENTS`.
 
         With "news_neighbours" the graph neighbours of candidates are part of every batch, and
         `NewsRows.neighbour_positions` points to them.

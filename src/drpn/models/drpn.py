@@ -224,7 +224,7 @@ class FusionNet(nn.Module):
 
 
 class ViewRows(NamedTuple):
-    """What is stored of each story for one view."""
+    """The stored values of each story for one view."""
 
     stories: Float[Tensor, "U D"]
     """The vectors that are aggregated."""
@@ -250,7 +250,7 @@ class Members(NamedTuple):
 
 
 class ViewReaders(NamedTuple):
-    """What a view knows of each user."""
+    """The stored values of each user for one view."""
 
     interests: Float[Tensor, "B F D"]
     weights: dict[str, Float[Tensor, "B S"]]
@@ -260,7 +260,7 @@ class ViewReaders(NamedTuple):
 
 
 class ViewMatch(NamedTuple):
-    """One view's part of the scores, and what explains it."""
+    """One view's part of the scores, and the weights behind it."""
 
     score: Float[Tensor, "B C"]
     weights: dict[str, Float[Tensor, "B S"]]
@@ -381,7 +381,7 @@ class Drpn(ClickModel[Encoded, Readers]):
         return torch.stack(scores).sum(0)
 
     def candidates(self, encoded: Encoded, candidates: Int[Tensor, "B C"]) -> dict[str, tuple[TableRows, TableRows]]:
-        """What each view needs of the candidates: their half of Eq. 9, and their vectors."""
+        """The rows of the candidates for each view: their half of Eq. 9, and their vectors."""
         tables = {view: (rows.candidate, rows.plain) for view, rows in encoded.items()}
         return cast(dict[str, tuple[TableRows, TableRows]], rows_at(tables, candidates, without_gradient=True))
 

@@ -31,7 +31,7 @@ SPREAD = 0.1
 
 
 class Factors(NamedTuple):
-    """What the factorisation machine stores of each story."""
+    """The stored values of each story for the factorisation machine."""
 
     own_score: Float[Tensor, "U"]
     """The weights of the story's features, and the pairs among them; the same for every user."""

@@ -17,7 +17,7 @@ _KIND = "a GloVe or word2vec text file"
 
 @dataclass(frozen=True)
 class WordVectors:
-    """A vector for each word of a vocabulary, zeros where there is none."""
+    """A vector for each word of a vocabulary, zeros for words without one."""
 
     vectors: NDArray[np.float32]  # (words, size)
     has_vector: NDArray[np.bool_]  # (words)

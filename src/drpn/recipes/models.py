@@ -22,7 +22,7 @@ class Description:
     training: dict[str, Any]
     """Training settings whose defaults differ from those of other models."""
     reads: list[str]
-    """What it reads about a user: clicked, skipped, user id."""
+    """The data of a user that it reads: clicked, skipped, user id."""
     prepare: list[str]
     """Settings that the dataset folder must be prepared with, such as data.user_neighbours=10."""
     more: dict[str, str]

@@ -21,7 +21,7 @@ FORMAT = 2
 
 @dataclass
 class TrainingState:
-    """How far a training is, and its best result so far."""
+    """Progress of a training, and its best result so far."""
 
     epoch: int = 0
     """The current epoch, from 0."""
@@ -117,7 +117,7 @@ def _read(file: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
         raise _damaged(file) from error
     if version != FORMAT:
-        raise RunError(f"{file} has format {version}, this drpn reads format {FORMAT}; train again")
+        raise RunError(f"{file} has format {version}, this version of drpn reads format {FORMAT}; train again")
     if header.pop("checksum", None) != _checksum(header, tensors):
         raise _damaged(file)
     return header, tensors

@@ -1,4 +1,4 @@
-"""Triton kernels for GPUs. Each has a plain version next to its caller, against which it is tested.
+"""Triton kernels for GPUs. Tests compare each with the plain version next to its caller.
 
 Strides and sizes of rows are compile-time constants, so that the compiler knows how many bytes it can load at once.
 """

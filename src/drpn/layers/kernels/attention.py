@@ -91,7 +91,7 @@ def _plan(table: Tensor, marks: Tensor, heads: int, size: int) -> tuple[tuple[in
 
 @torch.library.custom_op("drpn::short_attention", mutates_args=())
 def short_attention(table: Tensor, marks: Tensor, heads: int, size: int) -> Tensor:
-    """What each item reads of its sequence; `marks` are positions, or a mask of sequences that are stored in order."""
+    """The attention output of each item over its sequence; `marks` are positions, or a mask of stored sequences."""
     grid, constants, blocks = _plan(table, marks, heads, size)
     out = table.new_empty(*marks.shape, size)
     if out.numel():

@@ -69,7 +69,7 @@ def read_topics(path: Path) -> tuple[Topics, TitleLines]:
         columns = line.split("\t")
         if len(columns) < 4:
             raise LogError(
-                f"{path}:{number}: {len(columns)} columns ({line.strip()[:40]!r}); a news line has at least 4, "
+                f"{path}:{number}: {len(columns)} columns ({line.strip()[:40]!r}); a line of news.tsv has at least 4, "
                 "news_id, category, subcategory and title; correct the line or pass another file"
             )
         category, subcategory, title = (column.strip() for column in columns[1:4])

@@ -53,7 +53,7 @@ class DeepFmSettings:
 
 
 class DeepFmRows(NamedTuple):
-    """What is stored of each story."""
+    """The stored values of each story."""
 
     factors: Factors
     half: Float[Tensor, "U hidden"]
@@ -63,7 +63,7 @@ class DeepFmRows(NamedTuple):
 
 
 class DeepFmReaders(NamedTuple):
-    """What the model knows of each user."""
+    """The stored values of each user."""
 
     vector: Float[Tensor, "B D"]
     """The sum of x_i v_i over the user's features."""

@@ -62,7 +62,7 @@ class DeersSettings:
 
 
 class SideRows(NamedTuple):
-    """What one side stores of each story."""
+    """The stored values of each story for one side."""
 
     item: Float[Tensor, "U 3h"]
     """Input projections for the recurrent network, as an item of the sequence."""
@@ -71,14 +71,14 @@ class SideRows(NamedTuple):
 
 
 class DeersRows(NamedTuple):
-    """What is stored of each story."""
+    """The stored values of each story."""
 
     clicked: SideRows
     skipped: SideRows
 
 
 class DeersReaders(NamedTuple):
-    """What the model knows of each user: W_s s + b of both first layers."""
+    """The stored values of each user: W_s s + b of both first layers."""
 
     clicked: Float[Tensor, "B h"]
     skipped: Float[Tensor, "B h"]

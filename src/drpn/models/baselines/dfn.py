@@ -159,7 +159,7 @@ class FeedbackTransformer(nn.Module):
         return aligned_linear(mean, self.narrow.weight, self.narrow.bias)
 
     def _stories_read(self, own: SequenceAttention, candidate: Heads) -> Float[Tensor, "B C S D"]:
-        """What each story reads of the sequence and the candidate: own_i + a (v_t - own_i)."""
+        """The attention output of each story over the sequence and the candidate: own_i + a (v_t - own_i)."""
         # a: the share of t in the softmax
         share = torch.sigmoid(attention_logits(candidate.key, own.heads.query) - own.log_sum.unsqueeze(2))  # (B m C S)
         share = cast_like(share, own.read).permute(0, 2, 3, 1).contiguous().unsqueeze(-1)  # (B C S m 1)
@@ -167,7 +167,7 @@ class FeedbackTransformer(nn.Module):
         return (read + share * (value - read)).flatten(-2)
 
     def _candidate_reads(self, own: SequenceAttention, candidate: Heads) -> Float[Tensor, "B C D"]:
-        """What the candidate reads of the sequence and of itself."""
+        """The attention output of the candidate over the sequence and itself."""
         query, key, value = candidate  # (B m C d)
         others = attention_logits(query, own.heads.key, own.mask[:, None, None])  # (B m C S)
         itself = dot_rowwise(query, key).unsqueeze(-1) / math.sqrt(query.shape[-1])  # (B m C 1)
@@ -216,7 +216,7 @@ class ExternalAttention(nn.Module):
 
 
 class Target(NamedTuple):
-    """What is stored of each story as a candidate."""
+    """The stored values of each story as a candidate."""
 
     item: Float[Tensor, "U D"]
     """The features, concatenated."""
@@ -230,7 +230,7 @@ class Target(NamedTuple):
 
 
 class DfnRows(NamedTuple):
-    """What is stored of each story."""
+    """The stored values of each story."""
 
     target: Target
     clicked: Float[Tensor, "U QKV"]
@@ -240,7 +240,7 @@ class DfnRows(NamedTuple):
 
 
 class DfnReaders(NamedTuple):
-    """What the model knows of each user."""
+    """The stored values of each user."""
 
     clicked: SequenceAttention
     skipped: SequenceAttention

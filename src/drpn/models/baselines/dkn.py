@@ -153,7 +153,7 @@ class Halves(NamedTuple):
 
 
 class DknRows(NamedTuple):
-    """What is stored of each story: its halves of both networks, concatenated, in each role."""
+    """The stored values of each story: its halves of both networks, concatenated, in each role."""
 
     clicked: Float[Tensor, "U AP"]
     candidate: Float[Tensor, "U AP"]

@@ -115,7 +115,7 @@ class Attention(nn.Module):
 
 
 class GerlRows(NamedTuple):
-    """What is stored of each story."""
+    """The stored values of each story."""
 
     vector: Float[Tensor, "U D"]
     """n_t^O of a candidate, v_i of a clicked story or of a neighbour."""

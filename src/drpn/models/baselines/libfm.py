@@ -43,7 +43,7 @@ class LibFmSettings:
 
 
 class LibFmRows(NamedTuple):
-    """What is stored of each story."""
+    """The stored values of each story."""
 
     factors: Factors
     clicked: Float[Tensor, "U clicked"]

@@ -70,7 +70,7 @@ class CategoryVectors(nn.Module):
 
 
 class LsturRows(NamedTuple):
-    """What is stored of each story."""
+    """The stored values of each story."""
 
     vector: Float[Tensor, "U D"]
     clicked: Float[Tensor, "U RZN"]

@@ -66,7 +66,7 @@ class LabelView(nn.Module):
 
 
 class NamlRows(NamedTuple):
-    """What is stored of each story."""
+    """The stored values of each story."""
 
     vector: Float[Tensor, "U F"]
     logit: Float[Tensor, "U"]

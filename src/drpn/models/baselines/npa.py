@@ -84,7 +84,7 @@ class PersonalAttention(nn.Module):
 
 
 class NpaRows(NamedTuple):
-    """What is stored of each story."""
+    """The stored values of each story."""
 
     words: Float[Tensor, "U W F"]
     keys: Float[Tensor, "U W h"]
@@ -92,7 +92,7 @@ class NpaRows(NamedTuple):
 
 
 class NpaReaders(NamedTuple):
-    """What the model knows of each user: the query for words, and the user vector."""
+    """The stored values of each user: the query for words, and the user vector."""
 
     query: Float[Tensor, "B h"]
     vector: Float[Tensor, "B F"]

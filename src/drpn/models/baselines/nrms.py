@@ -75,7 +75,7 @@ class SequenceEncoder(nn.Module):
 
 
 class NrmsRows(NamedTuple):
-    """What is stored of each story."""
+    """The stored values of each story."""
 
     vector: Float[Tensor, "U D"]
     clicked: Float[Tensor, "U QKV"]
