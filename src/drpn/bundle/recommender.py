@@ -243,7 +243,7 @@ class Recommender:
         device = next(self.model.parameters()).device
         rows = torch.tensor([request.row for request in requests])
         # encodes the stories of all profiles together
-        self.stories.positions(list({story for request in requests for story in request.clicked + request.skipped}))
+        self.stories.positions([story for request in requests for story in request.clicked + request.skipped])
         profile_rows = self._tables.profiles(rows)  # for the user rows and neighbours; the sequences come from requests
         profiles = Profiles(
             profile_rows.users,
