@@ -257,7 +257,9 @@ def test_top_zero_is_an_empty_ranking(recommender: Recommender) -> None:
 
 def test_unknown_stories_of_a_history_are_named(recommender: Recommender) -> None:
     ranking = recommender.recommend(history=Profile(clicked=["7", "x1", "9"], skipped=["x2", "x3", "x4"]), top=30)
-    assert ranking.notes == ("4 stories of the history are not in the catalogue and are left out: x1, x2, x3, …",)
+    assert ranking.notes == (
+        "stories of the history that are not in the catalogue are left out: x1, x2, x3 and 1 more",
+    )
     same(
         recommender.recommend(history=Profile(clicked=["7", "9"]), top=30),
         Ranking("", True, ranking.rows),

@@ -184,8 +184,8 @@ class Recommender:
             sides.append([entry.news_id for entry in side if entry.news_id in self.stories])
         notes: tuple[str, ...] = ()
         if unknown and history is not None:
-            shown = ", ".join(unknown[:3]) + (", …" if len(unknown) > 3 else "")
-            notes = (f"{len(unknown)} stories of the history are not in the catalogue and are left out: {shown}",)
+            names = ", ".join(unknown[:3]) + (f" and {len(unknown) - 3} more" if len(unknown) > 3 else "")
+            notes = (f"stories of the history that are not in the catalogue are left out: {names}",)
         clicked, skipped = sides
         return _Request(
             user_id=user,
