@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from drpn.config import build, read
 from drpn.progress import Advance
 from drpn.training.settings import TrainingSettings
 
+ROOT = Path(__file__).parents[1]
 SOURCE = Path(drpn.__file__).read_text(encoding="utf-8")
 FUNCTIONS = [name for name in drpn.__all__ if inspect.isfunction(getattr(drpn, name))]
 TINY: dict[str, Any] = {
@@ -347,3 +349,18 @@ def test_rankings_and_stories_are_data() -> None:
     story = drpn.NewStory("storm", news_id=7)
     assert story == drpn.NewStory("storm", news_id="7")
     assert hash(story) == hash(drpn.NewStory("storm", news_id="7"))
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/python.md"])
+def test_the_examples_of_the_docs_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In order, on the example log of docs/events.md."""
+    monkeypatch.chdir(tmp_path)
+    impressions, news = re.findall(r"```csv\n(.*?)```", (ROOT / "docs" / "events.md").read_text(), re.DOTALL)
+    Path("mylogs").mkdir()
+    Path("mylogs/impressions.csv").write_text(impressions)
+    Path("mylogs/news.csv").write_text(news)
+    names: dict[str, Any] = {}
+    for example in re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL):
+        exec(example, names)
+    assert names["drpn"] is drpn
+    assert Path("anna.png").stat().st_size > 10_000
