@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from drpn.bundle.recommender import RankedStory, Ranking, Recommender, UserId
 from drpn.bundle.stories import NewStory
@@ -33,6 +33,8 @@ __all__ = [
 
 StrPath = str | PathLike[str]
 Settings = Mapping[str, Any]
+LogFormat = Literal["auto", "mind", "ebnerd", "events"]
+ScoresFormat = Literal["mind", "jsonl"]
 ProgressLike = Progress | Callable[[str], object] | None
 
 
@@ -65,7 +67,7 @@ def prepare(
     *,
     settings: Settings | None = None,
     config: StrPath | None = None,
-    format: Literal["auto", "mind", "ebnerd", "events"] = "auto",
+    format: LogFormat = "auto",
     vectors: StrPath | None = None,
     entities: StrPath | None = None,
     skip_unknown_news: bool = False,
@@ -77,6 +79,7 @@ def prepare(
     from drpn.recipes.prepare import prepare as run
     from drpn.recipes.settings import load_data_settings
 
+    _check_choice("format", format, LogFormat)
     return run(
         Path(logs),
         Path(out),
@@ -127,13 +130,16 @@ def evaluate(
     *,
     split: SplitName = "test",
     scores: StrPath | None = None,
-    scores_format: Literal["mind", "jsonl"] = "mind",
+    scores_format: ScoresFormat = "mind",
     seed: int = 0,
     progress: ProgressLike = None,
 ) -> Evaluation:
     """Measure a run on a split of its dataset, with chance, popularity and, on simulated logs, an oracle."""
     from drpn.recipes.evaluate import evaluate as measure
 
+    _check_choice("split", split, SplitName)
+    _check_choice("scores_format", scores_format, ScoresFormat)
+    _check_least("seed", seed, 0)
     return measure(
         _run_path(run),
         split=split,
@@ -160,12 +166,16 @@ def compare(
 ) -> Compared:
     """Train several models with several seeds, and write the paper's tables into `out`.
 
-    Without `config` and `configs` each model has the shipped settings that were tuned on a simulated newsroom, as with
-    `drpn compare`.
+    Without `models` these are all models that the dataset has the data for. Without `config` and `configs` each model
+    has the shipped settings that were tuned on a simulated newsroom, as with `drpn compare`.
     """
     from drpn.experiments.compare import compare as run
     from drpn.recipes.settings import SHIPPED, find_config
 
+    if isinstance(models, str) or (models is not None and not models):
+        raise SettingsError(f"models is {models!r}; it takes a list of names, such as ['drpn', 'nrms']")
+    _check_least("seeds", seeds, 1)
+    _check_least("jobs", jobs, 1)
     tuned = find_config(Path(configs)) if configs else (None if config else SHIPPED / "newsroom.toml")
     return run(
         _folder(data),
@@ -184,12 +194,11 @@ def compare(
 
 def load(run: Run | StrPath) -> Recommender:
     """Load the recommender of a run, or of a bundle folder."""
-    from drpn.bundle.files import MANIFEST, Bundle
+    from drpn.bundle.files import WEIGHTS, Bundle
 
     path = _run_path(run)
-    if (path / RUN).is_file() or not (path / MANIFEST).is_file():
-        return Recommender(Run.open(path).bundle())
-    return Recommender(Bundle.open(path))
+    is_bundle = (path / WEIGHTS).is_file() and not (path / RUN).is_file()
+    return Recommender(Bundle.open(path) if is_bundle else Run.open(path).bundle())
 
 
 def explain(run: Run | StrPath, user_id: UserId, out: StrPath | None = None, *, progress: ProgressLike = None) -> Trace:
@@ -215,11 +224,23 @@ def _assignments(settings: Settings | None, section: str | None = None) -> list[
     """Settings as `section.key=value`; with a `section`, keys may leave it out."""
     from drpn.recipes.needs import toml_value
 
+    if settings is not None and not isinstance(settings, Mapping):
+        raise SettingsError(f"settings is {settings!r}; it takes a dictionary, such as {{'model.size': 64}}")
     assignments: Iterable[tuple[str, Any]] = (settings or {}).items()
     return [
         f"{key if '.' in key or section is None else f'{section}.{key}'}={toml_value(value)}"
         for key, value in assignments
     ]
+
+
+def _check_choice(name: str, value: object, choices: Any) -> None:
+    if value not in get_args(choices):
+        raise SettingsError(f"{name} is {value!r}; choose from {', '.join(get_args(choices))}")
+
+
+def _check_least(name: str, value: int, least: int) -> None:
+    if value < least:
+        raise SettingsError(f"{name} is {value}; it takes {least} or more")
 
 
 def _progress(progress: ProgressLike) -> Progress | None:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -151,7 +152,7 @@ def test_a_trace_can_be_written_as_json(build: Build, tables: Tables, newsroom: 
 def test_profile_weights_equal_those_of_the_traces(
     name: str, kind: str, build: Build, tables: Tables, newsroom: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("drpn.explain.trace.USERS_AT_ONCE", 3)  # so that there are several batches
+    monkeypatch.setattr(import_module("drpn.explain.trace"), "USERS_AT_ONCE", 3)  # so that there are several batches
     model, users = build(name), [*sample_users(newsroom), 5, 6, 7]
     by_side = profile_weights(model, tables, users, kind)
     read = [side for side in ("clicked", "skipped") if UNREAD.get(name) != side]

@@ -1,6 +1,7 @@
 """The encoded stories of a model, each encoded once; new stories are added, expired ones removed."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -25,14 +26,17 @@ class StoryCatalogue:
         self._positions: dict[str, int] = {}
         self._free: list[int] = []
         self._used = self._capacity = 0
+        self._pinned = 0
+        """Positions below this one are never used again: other stories may have them as neighbours."""
         self.encodings = 0
         """Stories encoded so far."""
         self.encoded: Any = None
         """The model's tables; rows that no story uses are undefined."""
-        self._encode([], news.part(torch.zeros(1, dtype=torch.int64)))  # padding
-        if "news_neighbours" in model.needs:
-            self.encoded, self.encodings = encode_all(model, news), len(self._rows)
-            self._positions, self._used, self._capacity = dict(self._rows), len(news), len(news)
+        at_once = "news_neighbours" in model.needs
+        self._place(news if at_once else news.part(torch.zeros(1, dtype=torch.int64)))
+        self.encodings -= 1  # padding is not a story
+        if at_once:
+            self._positions, self._pinned = dict(self._rows), self._used
 
     def __contains__(self, news_id: str) -> bool:
         return news_id in self._positions or news_id in self._rows
@@ -46,43 +50,59 @@ class StoryCatalogue:
 
     def positions(self, news_ids: Sequence[str]) -> list[int]:
         """The positions of stories in `encoded`; stories not encoded yet are encoded now."""
-        for news_id in news_ids:
-            if news_id not in self:
-                raise SettingsError(f"story '{news_id}' is not in the catalogue; add it first, or leave it out")
         missing = [news_id for news_id in dict.fromkeys(news_ids) if news_id not in self._positions]
+        for news_id in missing:
+            if news_id not in self._rows:
+                raise SettingsError(f"story '{news_id}' is not in the catalogue; add it first, or leave it out")
         if missing:
-            self._encode(missing, self._news.part(torch.tensor([self._rows[news_id] for news_id in missing])))
+            rows = torch.tensor([self._rows[news_id] for news_id in missing])
+            self._positions |= zip(missing, self._place(self._news.part(rows)), strict=True)
         return [self._positions[news_id] for news_id in news_ids]
 
     def add(self, news_ids: Sequence[str], news: NewsRows) -> None:
-        """Add stories, or replace stories of the same ids."""
-        self.remove([news_id for news_id in news_ids if news_id in self])
-        self._encode(news_ids, news)
+        """Add stories, or replace stories of the same ids; of an id given twice, the last story counts."""
+        last = {news_id: index for index, news_id in enumerate(news_ids)}
+        if not last:
+            return
+        positions = self._place(news.part(torch.tensor(list(last.values()))))
+        self.remove([news_id for news_id in last if news_id in self])
+        self._positions |= zip(last, positions, strict=True)
 
     def remove(self, news_ids: Iterable[str]) -> None:
-        """Remove stories; their rows are used again."""
-        for news_id in news_ids:
+        """Remove stories, all or none of them; their positions are used again."""
+        removed = list(dict.fromkeys(news_ids))
+        for news_id in removed:
             if news_id not in self:
                 raise SettingsError(f"story '{news_id}' is not in the catalogue; it cannot be removed")
+        for news_id in removed:
             self._rows.pop(news_id, None)
             position = self._positions.pop(news_id, None)
             if position is not None:
-                self._free.append(position)
+                self._release([position])
+
+    @contextmanager
+    def temporary(self, news: NewsRows) -> Iterator[list[int]]:
+        """The positions of stories that are in the tables only while the block runs."""
+        positions = self._place(news) if len(news) else []
+        try:
+            yield positions
+        finally:
+            self._release(positions)
+
+    def _release(self, positions: Iterable[int]) -> None:
+        self._free += [position for position in positions if position >= self._pinned]
 
     @torch.no_grad()
-    def encode_apart(self, news: NewsRows) -> Any:
-        """Stories encoded without adding them."""
+    def _place(self, news: NewsRows) -> list[int]:
+        """Encode stories into free positions of the tables, which are returned."""
+        encoded = encode_all(self._model, news)
         self.encodings += len(news)
-        return encode_all(self._model, news)
-
-    def _encode(self, news_ids: Sequence[str], news: NewsRows) -> None:
-        encoded = self.encode_apart(news)
         positions = [self._free.pop() if self._free else self._next_position() for _ in range(len(news))]
         if self._used > self._capacity:
             self._grow(encoded)
         where = torch.tensor(positions)
         map_tables(lambda table, rows: table.__setitem__(where.to(table.device), rows), self.encoded, encoded)
-        self._positions |= dict(zip(news_ids, positions, strict=False))  # padding has no id
+        return positions
 
     def _next_position(self) -> int:
         self._used += 1
@@ -90,8 +110,8 @@ class StoryCatalogue:
 
     def _grow(self, like: Any) -> None:
         """Double the tables until all positions fit."""
-        old, kept = self.encoded, self._capacity
+        old, filled = self.encoded, self._capacity
         self._capacity = max(2 * self._capacity, self._used, 64)
         self.encoded = empty_like(like, self._capacity)
         if old is not None:
-            map_tables(lambda new, table: new.__setitem__(slice(kept), table[:kept]), self.encoded, old)
+            map_tables(lambda new, table: new.__setitem__(slice(filled), table[:filled]), self.encoded, old)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,7 +15,6 @@ from drpn.bundle.catalogue import StoryCatalogue
 from drpn.bundle.files import Bundle, pick_device
 from drpn.bundle.stories import NewStory, StoryReader
 from drpn.errors import SettingsError
-from drpn.layers.tables import map_tables
 from drpn.state.profile import Profile
 
 _SCORES_AT_ONCE = {"cpu": 1 << 16, "cuda": 1 << 20}
@@ -54,11 +54,9 @@ class _Request:
     row: int
     clicked: list[str]
     skipped: list[str]
+    history: frozenset[str]
+    """All known stories of the profile, also those beyond the number that the model reads."""
     notes: tuple[str, ...]
-
-    @property
-    def profile(self) -> set[str]:
-        return {*self.clicked, *self.skipped}
 
 
 class Recommender:
@@ -85,26 +83,31 @@ class Recommender:
         """The ids of the live stories."""
         return list(self._live)
 
-    def add(self, stories: Sequence[NewStory]) -> None:
-        """Add stories to the catalogue and to the live ones; a story of the same id is replaced."""
-        unnamed = [story.title for story in stories if story.news_id == NewStory.news_id]
+    def add(self, stories: Sequence[NewStory]) -> tuple[str, ...]:
+        """Add stories to the catalogue and to the live ones; a story of the same id is replaced.
+
+        Returns a line for each label that no story of the log has; the stories are ranked without these labels.
+        """
+        unnamed = [story.title for story in stories if story.news_id in ("", NewStory.news_id)]
         if unnamed:
             raise SettingsError(f"the story '{unnamed[0]}' has no news_id; give it one")
         self.stories.add([story.news_id for story in stories], self._reader.rows(stories))
         for story in stories:
             self._live[story.news_id], self._added[story.news_id] = None, story
+        return tuple(dict.fromkeys(self._reader.notes(stories)))
 
-    def remove(self, news_ids: Iterable[str]) -> None:
+    def remove(self, news_ids: Iterable[str | int]) -> None:
         """Remove stories: they are not ranked any more, and profiles that hold them are read without them."""
-        for news_id in news_ids:
-            self.stories.remove([news_id])
+        removed = _ids(news_ids, "news_ids")
+        self.stories.remove(removed)
+        for news_id in removed:
             self._live.pop(news_id, None)
             self._added.pop(news_id, None)
 
     def profile(self, user_id: UserId) -> Profile:
         """The profile that the bundle has of a user; empty for a user that it does not know."""
         row = self._users.get(str(user_id), 0)
-        return Profile(*(self._ids(side[row]) for side in (self._tables.clicked, self._tables.skipped)))
+        return Profile(*(self._news_ids(side[row]) for side in (self._tables.clicked, self._tables.skipped)))
 
     def recommend(
         self,
@@ -141,7 +144,7 @@ class Recommender:
         self,
         users: Iterable[UserId | Profile],
         *,
-        histories: Sequence[Profile] | None = None,
+        histories: Sequence[Profile | None] | None = None,
         candidates: Iterable[str | int] | None = None,
         new: Sequence[NewStory] = (),
         exclude: Iterable[str | int] = (),
@@ -150,19 +153,16 @@ class Recommender:
         top: int = 10,
     ) -> list[Ranking]:
         """Rank for many users at once; each is a user id or a history, or an id with its history in `histories`."""
-        users = list(users)
+        users = _listed(users, "users")
         if histories is not None and len(histories) != len(users):
             raise SettingsError(f"there are {len(histories)} histories for {len(users)} users; give one for each")
         if top < 0:
             raise SettingsError(f"top is {top}; it takes 0 or more")
-        requests = [
-            self._request("", user)
-            if isinstance(user, Profile)
-            else self._request(str(user), None if histories is None else histories[index])
-            for index, user in enumerate(users)
-        ]
-        excluded = {str(news_id) for news_id in exclude}
-        pool = self._live if candidates is None else dict.fromkeys(map(str, candidates))
+        if max_age_hours is not None and not max_age_hours >= 0:
+            raise SettingsError(f"max_age_hours is {max_age_hours}; it takes 0 or more")
+        requests = [self._request(*pair) for pair in zip(users, histories or [None] * len(users), strict=True)]
+        excluded = set(_ids(exclude, "exclude"))
+        pool = self._live if candidates is None else dict.fromkeys(_ids(candidates, "candidates"))
         moment = moment or self.bundle.as_of
         chosen = [
             news_id
@@ -171,20 +171,30 @@ class Recommender:
         ]
         return self._rank(requests, chosen, new, moment, top, hide_profile=candidates is None)
 
-    def _request(self, user_id: str, history: Profile | None) -> _Request:
-        profile = self.profile(user_id) if history is None else history
+    def _request(self, user: UserId | Profile, history: Profile | None) -> _Request:
+        if isinstance(user, Profile) and history is not None:
+            raise SettingsError("users holds a Profile; with histories, it takes user ids alone")
+        user, history = ("", user) if isinstance(user, Profile) else (str(user), history)
+        if history is not None and not isinstance(history, Profile):
+            raise SettingsError(f"history is {history!r}; it takes a Profile, such as Profile(clicked=['storm'])")
+        profile = self.profile(user) if history is None else history
         sides, unknown = [], []
-        for side, limit in ((profile.clicked, self._tables.clicked), (profile.skipped, self._tables.skipped)):
-            ids = [entry.news_id for entry in side]
-            unknown += [news_id for news_id in ids if news_id not in self.stories]
-            known = [news_id for news_id in ids if news_id in self.stories]
-            sides.append(known[len(known) - min(len(known), limit.shape[1]) :])  # the newest
+        for side in (profile.clicked, profile.skipped):
+            unknown += [entry.news_id for entry in side if entry.news_id not in self.stories]
+            sides.append([entry.news_id for entry in side if entry.news_id in self.stories])
         notes: tuple[str, ...] = ()
         if unknown and history is not None:
-            shown = ", ".join(unknown[:3]) + (", …" if len(unknown) > 3 else "")
-            notes = (f"{len(unknown)} stories of the history are not in the catalogue and are left out: {shown}",)
+            names = ", ".join(unknown[:3]) + (f" and {len(unknown) - 3} more" if len(unknown) > 3 else "")
+            notes = (f"stories of the history that are not in the catalogue are left out: {names}",)
         clicked, skipped = sides
-        return _Request(user_id, self._users.get(user_id, 0), clicked, skipped, notes)
+        return _Request(
+            user_id=user,
+            row=self._users.get(user, 0),
+            clicked=_newest(clicked, self._tables.clicked.shape[1]),
+            skipped=_newest(skipped, self._tables.skipped.shape[1]),
+            history=frozenset(clicked + skipped),
+            notes=notes,
+        )
 
     def _rank(
         self,
@@ -198,32 +208,42 @@ class Recommender:
     ) -> list[Ranking]:
         """Rank the stories of `pool` for each request; with `hide_profile`, without those of its profile."""
         notes = tuple(dict.fromkeys(self._reader.notes(new)))
+        column = {news_id: index for index, news_id in enumerate(pool)}
         rankings = []
-        for chunk in _chunks(requests, self._users_at_once(len(pool) + len(new))):
-            candidates = [
-                [news_id for news_id in pool if news_id not in request.profile] if hide_profile else pool
-                for request in chunk
-            ]
-            scores = self._score(chunk, candidates, new, moment)
-            for request, ids, row in zip(chunk, candidates, scores, strict=True):
-                names = [(news_id, self._title(news_id)) for news_id in ids]
-                names += [(story.news_id, story.title) for story in new]
-                best = sorted(range(len(names)), key=lambda index: (-row[index], index))[:top]
-                rows = tuple(RankedStory(rank, *names[index], row[index]) for rank, index in enumerate(best, start=1))
-                rankings.append(Ranking(request.user_id, bool(request.profile), rows, (*request.notes, *notes)))
+        with self.stories.temporary(self._reader.rows(new)) as fresh:
+            candidates = torch.tensor([*self.stories.positions(pool), *fresh], dtype=torch.int64)
+            for chunk in _chunks(requests, self._users_at_once(len(candidates))):
+                scores = self._score(chunk, candidates, moment)
+                for request, row in zip(chunk, scores, strict=True):
+                    hidden = [column[story] for story in request.history if story in column] if hide_profile else []
+                    row[hidden] = -torch.inf
+                    best, order = row.sort(descending=True, stable=True)
+                    count = min(top, len(row) - len(hidden))
+                    rows = tuple(
+                        RankedStory(rank, *self._names(index, pool, new), score)
+                        for rank, (index, score) in enumerate(
+                            zip(order[:count].tolist(), best[:count].tolist(), strict=True), start=1
+                        )
+                    )
+                    rankings.append(Ranking(request.user_id, bool(request.history), rows, (*request.notes, *notes)))
         return rankings
 
+    def _names(self, index: int, pool: list[str], new: Sequence[NewStory]) -> tuple[str, str]:
+        """The id and the title of a candidate; new stories come after those of the pool."""
+        if index < len(pool):
+            return pool[index], self._title(pool[index])
+        story = new[index - len(pool)]
+        return story.news_id, story.title
+
     @torch.no_grad()
-    def _score(
-        self,
-        requests: Sequence[_Request],
-        chosen: Sequence[list[str]],
-        new: Sequence[NewStory],
-        moment: datetime | None,
-    ) -> list[list[float]]:
-        """For each request the scores of its candidates, then those of the new stories."""
+    def _score(self, requests: Sequence[_Request], candidates: Tensor, moment: datetime | None) -> Tensor:
+        """The scores of the candidates, a row for each request, on the CPU."""
+        if not len(candidates):
+            return torch.zeros(len(requests), 0)
         device = next(self.model.parameters()).device
         rows = torch.tensor([request.row for request in requests])
+        # encodes the stories of all profiles together
+        self.stories.positions([story for request in requests for story in request.clicked + request.skipped])
         profile_rows = self._tables.profiles(rows)  # for the user rows and neighbours; the sequences come from requests
         profiles = Profiles(
             profile_rows.users,
@@ -231,19 +251,11 @@ class Recommender:
             self._positions([request.skipped for request in requests]),
             profile_rows.neighbours,
         ).to(device)
-        candidates = self._positions(chosen).to(device)
         encoded = self.stories.encoded
-        if new:
-            extra = self.stories.encode_apart(self._reader.rows(new))
-            first = len(next(iter(_tensors(encoded))))
-            encoded = map_tables(lambda table, rows: torch.cat([table, rows]), encoded, extra)
-            fresh = torch.arange(first, first + len(new), device=device).expand(len(requests), -1)
-            candidates = torch.cat([candidates, fresh], dim=1)
-        seconds = 0 if moment is None else int(moment.timestamp())
+        seconds = 0 if moment is None else int(_utc(moment).timestamp())
         context = Context(torch.full((len(requests),), seconds, dtype=torch.int64, device=device))
-        scores = self.model.match(encoded, self.model.read(encoded, profiles), candidates, context).float().tolist()
-        width = candidates.shape[1] - len(new)
-        return [[*row[: len(ids)], *row[width:]] for ids, row in zip(chosen, scores, strict=True)]
+        everyone = candidates.to(device).expand(len(requests), -1).contiguous()
+        return self.model.match(encoded, self.model.read(encoded, profiles), everyone, context).float().cpu()
 
     def _positions(self, sequences: Sequence[list[str]]) -> Tensor:
         """Positions of stories in the catalogue, padded with 0 to at least one column."""
@@ -257,7 +269,7 @@ class Recommender:
         limit = _SCORES_AT_ONCE[next(self.model.parameters()).device.type]
         return max(1, min(_USERS_AT_ONCE, limit // max(1, candidates)))
 
-    def _ids(self, rows: Tensor) -> list[str]:
+    def _news_ids(self, rows: Tensor) -> list[str]:
         return [self.bundle.data.news_ids[row] for row in rows.tolist() if row]
 
     def _title(self, news_id: str) -> str:
@@ -288,7 +300,16 @@ def _chunks(requests: Sequence[_Request], size: int) -> Iterator[Sequence[_Reque
         yield requests[start : start + size]
 
 
-def _tensors(encoded: object) -> list[Tensor]:
-    tensors: list[Tensor] = []
-    map_tables(tensors.append, encoded)
-    return tensors
+def _newest(news_ids: list[str], limit: int) -> list[str]:
+    return news_ids[max(0, len(news_ids) - limit) :]
+
+
+def _listed(values: Iterable[Any], name: str) -> list[Any]:
+    """The values as a list; a single text, which is a sequence of letters, is refused."""
+    if isinstance(values, str | bytes | Profile) or not isinstance(values, Iterable):
+        raise SettingsError(f"{name} is {values!r}; it takes a list, such as [{values!r}]")
+    return list(values)
+
+
+def _ids(values: Iterable[str | int], name: str) -> list[str]:
+    return [str(value) for value in _listed(values, name)]

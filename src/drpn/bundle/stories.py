@@ -15,15 +15,28 @@ from drpn.dataset.vocabulary import title_words
 from drpn.errors import SettingsError
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class NewStory:
-    """A story that is not in the bundle."""
+    """A story that is not in the bundle; an integer as `news_id` becomes a string."""
 
     title: str
     category: str = ""
     subcategory: str = ""
     news_id: str = "new"
     published: datetime | None = None
+    """UTC if it has no time zone."""
+
+    def __init__(
+        self,
+        title: str,
+        category: str = "",
+        subcategory: str = "",
+        news_id: str | int = "new",
+        published: datetime | None = None,
+    ) -> None:
+        values = {"title": title, "category": category, "subcategory": subcategory, "news_id": str(news_id)}
+        for name, value in {**values, "published": published}.items():
+            object.__setattr__(self, name, value)
 
 
 def new_stories(

@@ -171,7 +171,10 @@ def recommend(
     from drpn.recipes.runs import Run
     from drpn.state.profile import Profile
 
-    history = Profile(clicked or (), skipped or ()) if clicked or skipped else None
+    try:
+        history = Profile(clicked or (), skipped or ()) if clicked or skipped else None
+    except ValueError as error:
+        raise SettingsError(f"the history cannot be used: {error}") from error
     users = user or []
     if history is not None and len(users) > 1:
         raise SettingsError("--clicked and --skipped are the history of one user; name one --user, or none")
@@ -193,8 +196,8 @@ def recommend(
         for note in ranking.notes:
             print(f"drpn: {note}", file=sys.stderr)
         if not ranking.known:
-            who = f"user {ranking.user_id}" if ranking.user_id else "the given history"
-            print(f"drpn: {who} has no profile; this is the ranking for a new user", file=sys.stderr)
+            who = f"user {ranking.user_id} has no profile" if history is None else "the history holds no known story"
+            print(f"drpn: {who}; this is the ranking for a new user", file=sys.stderr)
     if json:
         documents = [
             {"user_id": ranking.user_id, "known": ranking.known, "rows": [asdict(row) for row in ranking.rows]}

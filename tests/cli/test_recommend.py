@@ -1,0 +1,141 @@
+"""The options of `drpn recommend`."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from drpn.bundle.recommender import Recommender
+from drpn.recipes.prepare import prepare
+from drpn.recipes.runs import Run
+from small_training import refused, train_small
+from writing import MindLine, write_mind
+
+STORIES = [f"N{number}\tsports\tchess\tStory number {number}" for number in range(1, 9)]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run on three days of eight stories; N7 and N8 are first shown at 5:00 of the last day, which ends at 6:00."""
+    lines = [
+        MindLine("1", "U1", "11/9/2019 8:00:00 AM", "N1-1 N2-0 N3-0"),
+        MindLine("2", "U2", "11/9/2019 9:00:00 AM", "N2-1 N3-0 N1-0"),
+        MindLine("3", "U1", "11/10/2019 8:00:00 AM", "N3-1 N4-0 N5-0"),
+        MindLine("4", "U2", "11/10/2019 9:00:00 AM", "N4-1 N5-0 N6-0"),
+        MindLine("7", "U2", "11/11/2019 1:00:00 AM", "N1-0 N4-1"),
+        MindLine("5", "U2", "11/11/2019 5:00:00 AM", "N1-0 N4-1 N7-0 N8-0"),
+        MindLine("6", "U1", "11/11/2019 6:00:00 AM", "N2-0 N5-1 N6-0 N7-0"),
+    ]
+    folder = tmp_path_factory.mktemp("recommend")
+    prepare(write_mind(folder / "logs", lines, STORIES), folder / "data")
+    return train_small(folder / "data", folder / "run", epochs=1)
+
+
+@pytest.fixture(autouse=True)
+def on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("drpn.bundle.recommender.pick_device", lambda: torch.device("cpu"))
+
+
+def document(drpn, *arguments: object) -> Any:
+    """The JSON document of a command that succeeds."""
+    done = drpn("recommend", *arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def ids(ranking: dict[str, Any]) -> list[str]:
+    return [row["news_id"] for row in ranking["rows"]]
+
+
+def test_json_of_one_user(drpn, run: Path) -> None:
+    ranking = document(drpn, run, "--user", "U1", "--top", 2)
+    assert list(ranking) == ["user_id", "known", "rows"]
+    assert (ranking["user_id"], ranking["known"]) == ("U1", True)
+    assert [list(row) for row in ranking["rows"]] == [["rank", "news_id", "title", "score"]] * 2
+    expected = Recommender(Run.open(run).bundle()).recommend("U1", top=2)
+    assert [(row["news_id"], row["title"]) for row in ranking["rows"]] == [
+        (row.news_id, row.title) for row in expected.rows
+    ]
+    assert [row["score"] for row in ranking["rows"]] == pytest.approx([row.score for row in expected.rows], abs=1e-5)
+
+
+def test_json_of_many_users(drpn, run: Path) -> None:
+    many = document(drpn, run, "--user", "U2", "--user", "nobody", "--user", "U1")
+    assert list(many) == ["rankings"]
+    assert [ranking["user_id"] for ranking in many["rankings"]] == ["U2", "nobody", "U1"]
+    assert [ranking["known"] for ranking in many["rankings"]] == [True, False, True]
+    for ranking in many["rankings"]:
+        assert ids(ranking) == ids(document(drpn, run, "--user", ranking["user_id"]))
+
+
+def test_tables_of_many_users(drpn, run: Path) -> None:
+    done = drpn("recommend", run, "--user", "U1", "--user", "nobody", "--top", 1)
+    assert done.returncode == 0
+    assert done.stdout.count("Story number") == 2
+    assert done.stderr == "drpn: user nobody has no profile; this is the ranking for a new user\n"
+
+
+def test_history(drpn, run: Path) -> None:
+    arguments = ("--clicked", "N1", "--clicked", "N5", "--skipped", "N2")
+    ranking = document(drpn, run, *arguments)
+    assert (ranking["user_id"], ranking["known"]) == ("", True)
+    assert not {"N1", "N5", "N2"} & set(ids(ranking))
+    named = document(drpn, run, "--user", "U1", *arguments)
+    assert named["user_id"] == "U1"
+    assert named["rows"] == ranking["rows"]
+    assert ids(document(drpn, run, "--skipped", "N8"))[0] != "N8"
+
+
+def test_unknown_stories_of_a_history_are_reported(drpn, run: Path) -> None:
+    done = drpn("recommend", run, "--clicked", "N1", "--clicked", "X", "--json")
+    assert done.stderr == "drpn: stories of the history that are not in the catalogue are left out: X\n"
+    done = drpn("recommend", run, "--clicked", "X")
+    assert done.returncode == 0
+    assert done.stderr.endswith("drpn: the history holds no known story; this is the ranking for a new user\n")
+
+
+def test_candidates(drpn, run: Path) -> None:
+    ranking = document(drpn, run, "--user", "U1", "--candidate", "N8", "--candidate", "N1", "--candidate", "N8")
+    assert sorted(ids(ranking)) == ["N1", "N8"]
+    message = refused(drpn, "recommend", run, "--user", "U1", "--candidate", "N9")
+    assert message == "story 'N9' is not in the catalogue; add it first, or leave it out"
+
+
+def test_candidates_and_new_titles_are_ranked_together(drpn, run: Path) -> None:
+    ranking = document(drpn, run, "--user", "U1", "--candidate", "N8", "--title", "Story number nine")
+    assert sorted(ids(ranking)) == ["N8", "new"]
+
+
+def test_exclude(drpn, run: Path) -> None:
+    everything = ids(document(drpn, run, "--user", "nobody"))
+    rest = ids(document(drpn, run, "--user", "nobody", "--exclude", everything[0], "--exclude", "X"))
+    assert rest == everything[1:]
+
+
+def test_max_age(drpn, run: Path) -> None:
+    """N7 and N8 are first shown an hour before the end of the log."""
+    everything = ids(document(drpn, run, "--user", "nobody"))
+    assert {"N1", "N7", "N8"} < set(everything)
+    recent = ids(document(drpn, run, "--user", "nobody", "--max-age", 1))
+    assert sorted(recent) == ["N7", "N8"]
+    assert ids(document(drpn, run, "--user", "nobody", "--max-age", 0.5)) == []
+    assert ids(document(drpn, run, "--user", "nobody", "--max-age", 48)) == everything
+    assert drpn("recommend", run, "--user", "nobody", "--max-age", -1).returncode == 2
+
+
+def test_nobody_to_rank_for(drpn, run: Path) -> None:
+    message = "there is nobody to rank for; name a --user, or give a history with --clicked and --skipped"
+    assert refused(drpn, "recommend", run) == message
+    assert refused(drpn, "recommend", run, "--title", "Rain") == message
+
+
+def test_a_history_with_two_users_is_refused(drpn, run: Path) -> None:
+    message = refused(drpn, "recommend", run, "--user", "U1", "--user", "U2", "--clicked", "N1")
+    assert message == "--clicked and --skipped are the history of one user; name one --user, or none"
+
+
+def test_an_empty_story_id_is_refused(drpn, run: Path) -> None:
+    message = refused(drpn, "recommend", run, "--clicked", "")
+    assert message.startswith("the history cannot be used: news_id is ''; it takes the id of a story")
