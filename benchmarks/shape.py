@@ -25,7 +25,7 @@ from drpn.dataset.arrays import ArrayReader, ArrayWriter, Strings, sha256
 from drpn.dataset.folder import FORMAT, MANIFEST, SPLITS, Dataset, Impressions
 from drpn.dataset.vocabulary import UNKNOWN
 from drpn.output import atomic_folder
-from drpn.prepare.settings import DataSettings
+from drpn.preparation.settings import DataSettings
 from drpn.versioned import write_versioned
 from provenance import ROOT
 

@@ -119,8 +119,8 @@ def test_an_unknown_attribute_is_an_attribute_error(module: Any) -> None:
 def test_functions_keep_their_names_when_subpackages_are_imported(name: str) -> None:
     """`drpn.prepare` and `drpn.explain` are also packages; importing them must not hide the functions."""
     code = (
-        f"import drpn\nbefore = drpn.{name}\nimport drpn.prepare.settings, drpn.explain.trace\n"
-        f"from drpn.explain import trace\nfrom drpn import {name}\n"
+        f"import drpn\nbefore = drpn.{name}\nimport drpn.preparation.settings, drpn.explanation.trace\n"
+        f"from drpn.explanation import trace\nfrom drpn import {name}\n"
         f"assert callable(before) and drpn.{name} is before is {name}\nassert trace.Trace is drpn.Trace"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

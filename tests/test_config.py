@@ -10,7 +10,7 @@ import drpn
 from drpn import config
 from drpn.errors import SettingsError
 from drpn.models.catalogue import CATALOGUE
-from drpn.prepare.settings import DataSettings
+from drpn.preparation.settings import DataSettings
 from drpn.recipes.settings import SHIPPED, find_config, load_data_settings, load_settings, load_settings_of
 from drpn.training.settings import TrainingSettings
 

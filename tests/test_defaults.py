@@ -6,7 +6,7 @@ import pytest
 
 from drpn.models.catalogue import CATALOGUE
 from drpn.models.drpn import DrpnSettings
-from drpn.prepare.settings import DataSettings
+from drpn.preparation.settings import DataSettings
 from drpn.training.settings import TrainingSettings
 
 STATED: list[tuple[Any, str, Any, str]] = [

@@ -4,8 +4,6 @@ The public Python API is everything in `__all__`; `docs/python.md` shows how to 
 so that `import drpn` and packages such as `drpn.models` load without the libraries that only some jobs need.
 """
 
-import sys
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from drpn.version import VERSION
@@ -76,17 +74,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted([*globals(), *__all__])
-
-
-class _Package(ModuleType):
-    """This package, whose functions `prepare` and `explain` share their names with subpackages.
-
-    Importing a subpackage would bind its name to the module. Modules are imported with `from drpn.explain import …`.
-    """
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if not (isinstance(value, ModuleType) and name in __all__):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

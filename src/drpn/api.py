@@ -16,7 +16,7 @@ from drpn.bundle.recommender import RankedStory, Ranking, Recommender, UserId
 from drpn.bundle.stories import NewStory
 from drpn.dataset.folder import Dataset, SplitName
 from drpn.errors import DrpnError, SettingsError
-from drpn.explain.trace import Trace
+from drpn.explanation.trace import Trace
 from drpn.progress import Lines, Progress, Silent
 from drpn.recipes.evaluate import Evaluation
 from drpn.recipes.runs import RUN, Run

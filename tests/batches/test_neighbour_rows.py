@@ -17,7 +17,7 @@ from drpn.dataset.requirements import REQUIREMENTS
 from drpn.logs.simulate import SimulationSettings, simulate
 from drpn.models.base import DataShape
 from drpn.models.encode import encode_all
-from drpn.prepare.settings import DataSettings
+from drpn.preparation.settings import DataSettings
 from drpn.recipes.prepare import prepare
 from reads_everything import Everything, stirred
 

@@ -12,7 +12,7 @@ import pytest
 from draws import ONCE, heavy_tail
 from drpn.dataset.folder import SPLITS, Dataset
 from drpn.models.drpn import DrpnSettings
-from drpn.prepare.statistics import statistics
+from drpn.preparation.statistics import statistics
 from drpn.recipes.train import train
 from drpn.training.settings import TrainingSettings
 from shape import ShapeSettings, batch_news, co_clicked, write_shape

@@ -20,7 +20,7 @@ from drpn.dataset.folder import Dataset
 from drpn.evaluation.scoring import score_impressions
 from drpn.models.base import ClickModel
 from drpn.models.catalogue import CATALOGUE
-from drpn.prepare.settings import DataSettings
+from drpn.preparation.settings import DataSettings
 from drpn.progress import Silent
 from drpn.recipes.prepare import prepare
 from drpn.recipes.train import train

@@ -13,7 +13,7 @@ from drpn.bundle.stories import NewStory, StoryReader, new_stories
 from drpn.dataset.folder import Dataset
 from drpn.errors import SettingsError
 from drpn.models.drpn import Drpn, DrpnSettings
-from drpn.prepare.settings import DataSettings
+from drpn.preparation.settings import DataSettings
 from drpn.recipes.prepare import prepare
 from writing import MindLine, write_mind
 

@@ -19,7 +19,7 @@ from drpn.dataset.requirements import REQUIREMENTS
 from drpn.errors import FolderError, RunError
 from drpn.evaluation.scoring import score_impressions
 from drpn.models.catalogue import CATALOGUE
-from drpn.prepare.settings import DataSettings
+from drpn.preparation.settings import DataSettings
 from drpn.progress import Silent
 from drpn.recipes.needs import missing_requirements, requirements_of
 from drpn.recipes.prepare import prepare

@@ -19,7 +19,7 @@ from drpn.bundle.stories import NewStory
 from drpn.dataset.folder import Dataset
 from drpn.errors import RunError, SettingsError
 from drpn.models.catalogue import CATALOGUE
-from drpn.prepare.settings import DataSettings
+from drpn.preparation.settings import DataSettings
 from drpn.recipes.prepare import prepare
 from drpn.state.profile import Profile
 from drpn.versioned import read_versioned, write_versioned

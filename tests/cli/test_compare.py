@@ -15,7 +15,7 @@ SMALL = ["--models", "drpn, nrms", "--seeds", 1, *AS_OPTIONS, "--set", "training
 def newsroom(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with logs and the dataset prepared from them."""
     from drpn.logs.simulate import SimulationSettings, simulate
-    from drpn.prepare.settings import DataSettings
+    from drpn.preparation.settings import DataSettings
     from drpn.recipes.prepare import prepare
 
     folder = tmp_path_factory.mktemp("newsroom")

@@ -16,7 +16,7 @@ SMALL = [*AS_OPTIONS, "--set", "training.epochs=1"]
 def newsroom(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small dataset folder."""
     from drpn.logs.simulate import SimulationSettings, simulate
-    from drpn.prepare.settings import DataSettings
+    from drpn.preparation.settings import DataSettings
     from drpn.recipes.prepare import prepare
 
     folder = tmp_path_factory.mktemp("newsroom")

@@ -11,8 +11,8 @@ import pytest
 from drpn.dataset.arrays import Strings
 from drpn.dataset.folder import Dataset
 from drpn.logs.simulate import SimulationSettings, simulate
-from drpn.prepare.graph import group_readers, neighbour_users, neighbours
-from drpn.prepare.settings import DataSettings
+from drpn.preparation.graph import group_readers, neighbour_users, neighbours
+from drpn.preparation.settings import DataSettings
 from drpn.recipes.prepare import prepare
 from drpn.state.profile_expressions import feedback_matrix, impression_events, profile_sequences
 

@@ -7,7 +7,7 @@ import pytest
 
 from drpn.dataset.vocabulary import Vocabulary, title_words, tokens
 from drpn.errors import LogError
-from drpn.prepare.vectors import read_vectors
+from drpn.preparation.vectors import read_vectors
 
 VOCABULARY = Vocabulary.of([["storm", "storm", "harbour", "a b", "årets"]])
 

@@ -15,7 +15,7 @@ from drpn.dataset.folder import Dataset
 from drpn.drawing.case import draw_case, excerpt, shade
 from drpn.drawing.pictures import fitted, new_figure
 from drpn.errors import ExplainError, OutputError
-from drpn.explain.trace import Trace, trace
+from drpn.explanation.trace import Trace, trace
 from drpn.models.drpn import ABLATIONS, Drpn
 from drpn.recipes.explain import choose_user, explain, last_shown
 

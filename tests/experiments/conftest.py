@@ -32,7 +32,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def data(logs: Path) -> Path:
     """The dataset folder prepared from the logs."""
-    from drpn.prepare.settings import DataSettings
+    from drpn.preparation.settings import DataSettings
     from drpn.recipes.prepare import prepare
 
     prepare(logs, logs.parent / "data", DataSettings(vector_size=8))

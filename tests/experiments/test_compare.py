@@ -24,7 +24,7 @@ from drpn.experiments.results import ARRAYS, RESULT
 from drpn.models.baselines.nrms import Nrms
 from drpn.models.catalogue import CATALOGUE, Entry
 from drpn.output import lock_folder
-from drpn.prepare.settings import DataSettings
+from drpn.preparation.settings import DataSettings
 from drpn.recipes.prepare import prepare
 from drpn.recipes.settings import load_settings_of
 from drpn.training.loop import CHECKPOINT

@@ -12,7 +12,7 @@ import pytest
 
 from drpn.dataset.folder import Dataset
 from drpn.errors import LogError
-from drpn.prepare.settings import DataSettings
+from drpn.preparation.settings import DataSettings
 from drpn.recipes.prepare import prepare
 from writing import MindLine, write_mind
 

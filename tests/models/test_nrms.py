@@ -11,7 +11,7 @@ from baseline_cases import CANDIDATES, CLICKED, TITLES, WORDS, Case, check_only_
 from batch_cases import with_parts
 from drpn.batches.batch import Batch
 from drpn.errors import ExplainError
-from drpn.explain.trace import require_drpn
+from drpn.explanation.trace import require_drpn
 from drpn.models.base import DataShape
 from drpn.models.baselines.nrms import Nrms, NrmsSettings
 from drpn.models.catalogue import CATALOGUE

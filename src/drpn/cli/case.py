@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:  # the module loads torch, which takes a second
-    from drpn.explain.trace import SideName, Trace
+    from drpn.explanation.trace import SideName, Trace
 
 NUMBERS = ("rank", "weight", "score", "semantic", "collaborative")
 

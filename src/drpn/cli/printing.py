@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # these modules load torch or a query engine, which `drpn --h
     from drpn.experiments.compare import Compared
     from drpn.experiments.reproduce import Reproduced
     from drpn.experiments.tune import Tuned
-    from drpn.explain.profiles import Reader
+    from drpn.explanation.profiles import Reader
     from drpn.logs.simulate import Simulated
     from drpn.recipes.demo import Demo
     from drpn.recipes.evaluate import Evaluation

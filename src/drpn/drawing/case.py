@@ -24,7 +24,7 @@ from drpn.drawing.pictures import (
     stripe,
     write,
 )
-from drpn.explain.trace import SideName, Trace, TracedCandidate, TracedStory
+from drpn.explanation.trace import SideName, Trace, TracedCandidate, TracedStory
 
 PALE, DEEP = "#f3f2f9", "#554a9f"
 """Background of a story that has at most half of an equal share of the weight, and of one that has at least twice."""

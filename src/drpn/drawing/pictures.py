@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.patches import FancyBboxPatch
 
-from drpn.explain.profiles import ProfileStory, Reader
+from drpn.explanation.profiles import ProfileStory, Reader
 from drpn.output import atomic_file
 
 INK, FAINT = "#22272e", "#6e7781"

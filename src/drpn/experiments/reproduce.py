@@ -14,7 +14,7 @@ from drpn.experiments.pages import write_page
 from drpn.experiments.table1 import Row, table1
 from drpn.models.catalogue import CATALOGUE
 from drpn.output import atomic_file
-from drpn.prepare.settings import DataSettings
+from drpn.preparation.settings import DataSettings
 from drpn.progress import Progress, Silent
 from drpn.recipes.needs import requirements_of
 from drpn.recipes.prepare import prepare

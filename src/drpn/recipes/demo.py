@@ -8,11 +8,11 @@ from typing import Any
 
 from drpn.dataset.folder import Dataset
 from drpn.drawing.pictures import draw_readers
-from drpn.explain.profiles import Reader, reader, typical_readers
-from drpn.explain.trace import Trace
+from drpn.explanation.profiles import Reader, reader, typical_readers
+from drpn.explanation.trace import Trace
 from drpn.logs.simulate import SimulationSettings, simulate
 from drpn.output import atomic_folder
-from drpn.prepare.settings import DataSettings
+from drpn.preparation.settings import DataSettings
 from drpn.progress import Progress, Silent
 from drpn.recipes.evaluate import Evaluation, measure_models
 from drpn.recipes.explain import choose_user, explain

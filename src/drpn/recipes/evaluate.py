@@ -20,7 +20,7 @@ from drpn.evaluation.groups import rows
 from drpn.evaluation.metrics import Metrics, measure
 from drpn.evaluation.scoring import score_on_device
 from drpn.evaluation.submission import ScoresFormat, write_scores
-from drpn.explain.faithful import faithfulness
+from drpn.explanation.faithful import faithfulness
 from drpn.models.base import ClickModel
 from drpn.models.drpn import Drpn
 from drpn.models.encode import encode_all

@@ -9,7 +9,7 @@ from drpn.batches.tables import Tables
 from drpn.bundle.files import Bundle, pick_device
 from drpn.dataset.folder import Dataset, SplitName
 from drpn.errors import ExplainError, OutputError
-from drpn.explain.trace import Trace, require_drpn, trace
+from drpn.explanation.trace import Trace, require_drpn, trace
 from drpn.output import explain_write_errors
 from drpn.progress import Progress, Silent
 from drpn.recipes.runs import Run

@@ -7,7 +7,7 @@ from typing import Any
 from drpn.dataset.requirements import REQUIREMENTS
 from drpn.layers.news import UserVectors
 from drpn.models.catalogue import CATALOGUE
-from drpn.prepare.settings import DataSettings
+from drpn.preparation.settings import DataSettings
 from drpn.recipes.needs import minimal_model, requirements_of, toml_value
 
 

@@ -7,7 +7,7 @@ from drpn.dataset.folder import Dataset
 from drpn.dataset.requirements import REQUIREMENTS, Requirement
 from drpn.errors import FolderError
 from drpn.models.base import ClickModel, DataShape
-from drpn.prepare.settings import DataSettings
+from drpn.preparation.settings import DataSettings
 from drpn.recipes.settings import entry
 
 _SMALLEST = DataShape(news=2, words=2, users=2, categories=2, subcategories=2, entities=2)

@@ -9,7 +9,7 @@ from drpn.dataset.arrays import Array
 from drpn.dataset.folder import Dataset
 from drpn.evaluation.bootstrap import interval
 from drpn.evaluation.noise import kinds_of_clicked, kinds_of_skipped, noise_auc_by_user, tfidf_rule
-from drpn.explain.trace import profile_weights
+from drpn.explanation.trace import profile_weights
 from drpn.models.drpn import Drpn
 from drpn.progress import Progress, Silent
 

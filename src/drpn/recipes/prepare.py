@@ -9,8 +9,8 @@ from drpn.errors import SettingsError
 from drpn.logs.engines.duckdb import duckdb_engine
 from drpn.logs.formats import Format, read
 from drpn.output import atomic_folder
-from drpn.prepare.build import build
-from drpn.prepare.settings import DataSettings
+from drpn.preparation.build import build
+from drpn.preparation.settings import DataSettings
 from drpn.progress import Progress, Silent
 
 _MEMORY = re.compile(r"\d+(\.\d+)?\s*[KMGT]i?B", re.IGNORECASE)

@@ -9,7 +9,7 @@ from typing import Any
 from drpn import config
 from drpn.errors import SettingsError
 from drpn.models.catalogue import CATALOGUE, Entry
-from drpn.prepare.settings import DataSettings
+from drpn.preparation.settings import DataSettings
 from drpn.training.settings import TrainingSettings
 
 SECTIONS = ("data", "model", "training")

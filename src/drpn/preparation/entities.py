@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from drpn.dataset.arrays import Array, ArrayWriter, Strings
 from drpn.errors import LogError
-from drpn.prepare.vectors import text_lines
+from drpn.preparation.vectors import text_lines
 from drpn.progress import Progress
 
 ENTITY_FILE = "entity_embedding.vec"

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from drpn.dataset.folder import SPLITS, Dataset, SplitName
-from drpn.prepare.settings import DataSettings
+from drpn.preparation.settings import DataSettings
 from drpn.recipes.prepare import prepare
 from reference import raw_logs
 from reference.raw_logs import RawLog

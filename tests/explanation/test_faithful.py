@@ -10,8 +10,8 @@ import torch
 
 from drpn.batches.tables import Tables
 from drpn.dataset.folder import Dataset
-from drpn.explain.faithful import faithfulness
-from drpn.explain.trace import trace
+from drpn.explanation.faithful import faithfulness
+from drpn.explanation.trace import trace
 from drpn.models.base import Encoded
 from drpn.models.drpn import Drpn
 

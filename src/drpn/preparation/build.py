@@ -15,15 +15,15 @@ from drpn.errors import SettingsError
 from drpn.logs.engines.engine import Engine
 from drpn.logs.fault_lines import explain_engine_errors
 from drpn.logs.tables import Logs
-from drpn.prepare.entities import ENTITY_FILE
-from drpn.prepare.graph import group_readers, neighbour_users, neighbours
-from drpn.prepare.impressions import DTYPES, MISSING, SplitWriter, code_texts, stored
-from drpn.prepare.news import write_news
-from drpn.prepare.rows import history_rows, known_impressions, news_rows, shown_rows, user_rows
-from drpn.prepare.settings import DataSettings
-from drpn.prepare.split import Split, split
-from drpn.prepare.statistics import feedback_counts, statistics
-from drpn.prepare.texts import strings
+from drpn.preparation.entities import ENTITY_FILE
+from drpn.preparation.graph import group_readers, neighbour_users, neighbours
+from drpn.preparation.impressions import DTYPES, MISSING, SplitWriter, code_texts, stored
+from drpn.preparation.news import write_news
+from drpn.preparation.rows import history_rows, known_impressions, news_rows, shown_rows, user_rows
+from drpn.preparation.settings import DataSettings
+from drpn.preparation.split import Split, split
+from drpn.preparation.statistics import feedback_counts, statistics
+from drpn.preparation.texts import strings
 from drpn.progress import Progress
 from drpn.schema import SHOWN, Column
 from drpn.state.profile_expressions import (

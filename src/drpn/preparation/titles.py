@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from drpn.dataset.vocabulary import UNKNOWN
-from drpn.prepare.vectors import WordVectors
+from drpn.preparation.vectors import WordVectors
 
 _OVERSAMPLING, _ITERATIONS = 16, 4
 """Extra directions during the iteration, and number of iterations."""

@@ -14,7 +14,7 @@ from drpn.batches.batch import Context, NewsRows, Profiles
 from drpn.batches.tables import Tables
 from drpn.dataset.folder import Dataset
 from drpn.errors import ExplainError
-from drpn.explain.trace import Trace, profile_weights, trace
+from drpn.explanation.trace import Trace, profile_weights, trace
 from drpn.models.base import ClickModel
 from drpn.models.drpn import ABLATIONS, Drpn, ViewMatch
 
@@ -152,7 +152,9 @@ def test_a_trace_can_be_written_as_json(build: Build, tables: Tables, newsroom: 
 def test_profile_weights_equal_those_of_the_traces(
     name: str, kind: str, build: Build, tables: Tables, newsroom: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(import_module("drpn.explain.trace"), "USERS_AT_ONCE", 3)  # so that there are several batches
+    monkeypatch.setattr(
+        import_module("drpn.explanation.trace"), "USERS_AT_ONCE", 3
+    )  # so that there are several batches
     model, users = build(name), [*sample_users(newsroom), 5, 6, 7]
     by_side = profile_weights(model, tables, users, kind)
     read = [side for side in ("clicked", "skipped") if UNREAD.get(name) != side]

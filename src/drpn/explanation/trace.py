@@ -13,7 +13,7 @@ from drpn.batches.batch import all_stories, distinct_stories
 from drpn.batches.tables import Tables
 from drpn.dataset.folder import Dataset
 from drpn.errors import ExplainError
-from drpn.explain.profiles import CAUSES
+from drpn.explanation.profiles import CAUSES
 from drpn.models.base import ClickModel
 from drpn.models.drpn import Drpn, ViewMatch
 from drpn.models.encode import encode_all

@@ -8,8 +8,8 @@ import pytest
 
 from drpn.dataset.folder import Dataset
 from drpn.errors import LogError, SettingsError
-from drpn.prepare.entities import parse_entities
-from drpn.prepare.settings import DataSettings
+from drpn.preparation.entities import parse_entities
+from drpn.preparation.settings import DataSettings
 from drpn.recipes.prepare import prepare
 from writing import MindLine, write_mind
 

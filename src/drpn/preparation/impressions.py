@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from drpn.dataset.arrays import Array, ArrayWriter
 from drpn.logs.engines.engine import Engine
-from drpn.prepare.texts import strings
+from drpn.preparation.texts import strings
 from drpn.schema import Column
 
 DTYPES = {"text": np.int32, "flag": np.int8, "whole": np.int32, "number": np.float32}

@@ -12,7 +12,7 @@ from drpn.batches.ranking import ranking_batches
 from drpn.batches.tables import Tables
 from drpn.dataset.arrays import Strings
 from drpn.dataset.folder import Impressions
-from drpn.explain.trace import main_aggregator, profile_weights, require_drpn
+from drpn.explanation.trace import main_aggregator, profile_weights, require_drpn
 from drpn.models.base import ClickModel
 from drpn.models.drpn import Drpn
 from drpn.models.encode import encode_all

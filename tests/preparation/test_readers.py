@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from drpn.logs.engines.duckdb import DuckDB, duckdb_engine
-from drpn.prepare.graph import group_readers, neighbour_users
+from drpn.preparation.graph import group_readers, neighbour_users
 
 USERS, KEEP = 60, 4
 

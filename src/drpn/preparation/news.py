@@ -13,11 +13,11 @@ from drpn.dataset.arrays import Array, ArrayWriter, Strings
 from drpn.dataset.vocabulary import UNKNOWN, Vocabulary, title_words, tokens
 from drpn.errors import LogError
 from drpn.logs.engines.engine import Engine
-from drpn.prepare.entities import write_entities
-from drpn.prepare.settings import DataSettings
-from drpn.prepare.texts import strings
-from drpn.prepare.titles import vectors_from_titles
-from drpn.prepare.vectors import WordVectors, read_vectors
+from drpn.preparation.entities import write_entities
+from drpn.preparation.settings import DataSettings
+from drpn.preparation.texts import strings
+from drpn.preparation.titles import vectors_from_titles
+from drpn.preparation.vectors import WordVectors, read_vectors
 from drpn.progress import Progress
 
 _TEXTS = ("news_id", "title", "abstract", "title_entities", "abstract_entities")

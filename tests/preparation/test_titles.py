@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from drpn.dataset.folder import Dataset
 from drpn.dataset.vocabulary import UNKNOWN
-from drpn.prepare.settings import DataSettings
-from drpn.prepare.titles import vectors_from_titles
+from drpn.preparation.settings import DataSettings
+from drpn.preparation.titles import vectors_from_titles
 from drpn.recipes.prepare import prepare
 from writing import MindLine, write_mind
 

@@ -8,7 +8,7 @@ import ibis.expr.types as ir
 from drpn.dataset.folder import SPLITS
 from drpn.errors import LogError
 from drpn.logs.engines.engine import Engine
-from drpn.prepare.settings import DataSettings
+from drpn.preparation.settings import DataSettings
 
 
 @dataclass(frozen=True)
