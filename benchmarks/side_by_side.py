@@ -11,6 +11,7 @@ import os
 import statistics
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +134,7 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0, help="scale of MIND-large's shape")
     parser.add_argument("--seconds", type=float, default=1.0, help="for each measurement")
     parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--limit", type=float, default=1e9, help="seconds after which no further repeat begins")
     parser.add_argument("--warm", type=int, default=10, help="training steps before measuring")
     parser.add_argument("--set", dest="sets", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument(
@@ -143,16 +145,18 @@ def main() -> None:
     jobs = [(name, batch) for name in options.models for batch in (*options.batches, None)]
     asked = {key: getattr(options, key) for key in ("device", "threads", "scale", "seconds", "warm", "sets")}
     asked["data"] = str(kept_shape(ShapeSettings().scaled(options.scale)).path)
-    workers = []
-    for root in (ROOT, options.other):
-        workers.append(Worker(root, asked | {"jobs": jobs}))
+    workers = [Worker(root, asked | {"jobs": jobs}) for root in (ROOT, options.other)]
+    for worker in workers:  # both compile at the same time
         for _ in jobs:
-            workers[-1].receive()
+            worker.receive()
     speeds: dict[tuple[str, int | None], list[list[float]]] = {job: [] for job in jobs}
+    start = time.monotonic()
     for repeat in range(options.repeats):
+        if time.monotonic() - start > options.limit:
+            break
         for job in jobs:
             order = (0, 1) if repeat % 2 else (1, 0)
-            pair = {tree: workers[tree].measure(job) for tree in order}
+            pair = {which: workers[which].measure(job) for which in order}
             speeds[job].append([pair[0], pair[1]])
     for worker in workers:
         worker.stop()
@@ -171,7 +175,7 @@ def main() -> None:
         )
         print("{model:6} {what:22} this {this:>12,} other {other:>12,} ratio {ratio} {range}".format(**rows[-1]))
     if options.page:
-        options.page.write_text(_page(rows, options.name, options.repeats, options.scale), encoding="utf-8")
+        options.page.write_text(_page(rows, options.name, len(speeds[jobs[0]]), options.scale), encoding="utf-8")
 
 
 def _page(rows: list[dict[str, Any]], other: str, repeats: int, scale: float) -> str:

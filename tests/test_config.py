@@ -175,7 +175,7 @@ def test_the_table_of_a_model_overrides_the_common_sections(tmp_path: Path) -> N
         ("[models.nrms]\nrate = 1\n", ": [models.nrms] takes model.KEY and training.KEY, not 'rate'"),
         ("[models.nrms.data]\nwords = 3\n", ": [models.nrms] takes model.KEY and training.KEY, not 'data'"),
         ("[models]\nnrms = 3\n", ": [models.nrms] takes model.KEY and training.KEY, not 3"),
-        ("models = 3\n", ": 'models' stands outside a section; write it under [section]"),
+        ("models = 3\n", ": 'models' is outside a section; write it under [section]"),
     ],
 )
 def test_a_bad_table_of_a_model_is_named(tmp_path: Path, text: str, message: str) -> None:
