@@ -35,9 +35,11 @@ class TensorFields:
 
     def _fill_absent(self, like: Tensor, *names: str) -> None:
         """Replace optional fields that were not given by tensors without columns."""
-        for name in names:
-            if getattr(self, name) is _ABSENT:
-                object.__setattr__(self, name, like.new_zeros(len(like), 0))
+        absent = [name for name in names if getattr(self, name) is _ABSENT]
+        if absent:
+            empty = like.new_zeros(len(like), 0)
+            for name in absent:
+                object.__setattr__(self, name, empty)
 
 
 @dataclass(frozen=True)

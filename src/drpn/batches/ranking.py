@@ -40,11 +40,13 @@ class Pages(NamedTuple):
 
 def ranking_batches(impressions: Impressions, tables: Tables, *, candidates: int) -> Iterator[RankingBatch]:
     """Every impression once, shortest first; a batch has at most `candidates` candidates, padding included."""
+    users = torch.from_numpy(np.array(impressions.users)).to(tables.clicked.device)
     shown = _Shown(impressions, tables.clicked.device)
-    for which, width in shown.rectangles(np.arange(len(impressions)), candidates):
-        rows, index = shown.candidates(which, width)
-        users = shown.users[which]
-        yield RankingBatch(tables.batch(users, rows, shown.moments[which]), index, users)
+    ordered, rectangles = shown.order(np.arange(len(impressions)), candidates)
+    for rectangle in rectangles:
+        rows, index, moments = ordered.layout(rectangle)
+        batch_users = users[ordered.which[rectangle.start : rectangle.stop]]
+        yield RankingBatch(tables.batch(batch_users, rows, moments), index, batch_users)
 
 
 def user_pages(
@@ -64,39 +66,63 @@ def user_pages(
 def _pages(
     shown: "_Shown", impressions: NDArray[np.int64], readers: Int[Tensor, "impressions"], first: int, candidates: int
 ) -> Iterator[Pages]:
-    for which, width in shown.rectangles(impressions, candidates):
-        yield Pages(readers[which] - first, *shown.candidates(which, width), shown.moments[which])
+    ordered, rectangles = shown.order(impressions, candidates)
+    readers = readers[ordered.which] - first
+    for rectangle in rectangles:
+        yield Pages(readers[rectangle.start : rectangle.stop], *ordered.layout(rectangle))
+
+
+class _Rectangle(NamedTuple):
+    """Consecutive impressions of an order, which are padded to the same number of candidates."""
+
+    start: int
+    stop: int
+    width: int
+
+
+class _Ordered(NamedTuple):
+    """Impressions by length, on the device of the data."""
+
+    which: Int[Tensor, "impressions"]
+    first: Int[Tensor, "impressions 1"]
+    """Index of the first candidate of each impression among all candidates."""
+    end: Int[Tensor, "impressions 1"]
+    moments: Int[Tensor, "impressions"]
+    candidates: Int[Tensor, "candidates"]
+    """The candidates of all impressions, then one that is padding."""
+
+    def layout(self, part: _Rectangle) -> tuple[Int[Tensor, "B C"], Int[Tensor, "B C"], Int[Tensor, "B"]]:
+        """The candidates of a rectangle, their index among all candidates (-1 for padding), and the moments."""
+        start, stop, width = part
+        index = self.first[start:stop] + torch.arange(width, device=self.first.device)
+        index = torch.where(index < self.end[start:stop], index, -1)
+        return self.candidates[index], index, self.moments[start:stop]
 
 
 class _Shown:
-    """The candidates of impressions, to be laid out as rectangles, whose impressions are chosen on the CPU."""
+    """The candidates of impressions, which are laid out as rectangles of similar length."""
 
     def __init__(self, impressions: Impressions, device: torch.device) -> None:
-        self.sizes = np.diff(np.asarray(impressions.offsets))
-        self.users = torch.from_numpy(np.array(impressions.users)).to(device)
-        self.moments = seconds(impressions.times).to(device)
-        self._offsets = torch.from_numpy(np.array(impressions.offsets)).to(device)
-        flat = np.append(np.asarray(impressions.candidates), 0)  # the last is padding
-        self._flat = torch.from_numpy(flat).to(device)
+        self._sizes: NDArray[np.int64] = np.diff(np.asarray(impressions.offsets))
+        self._offsets = torch.from_numpy(np.array(impressions.offsets)).to(device).unsqueeze(1)
+        self._moments = seconds(impressions.times).to(device)
+        self._candidates = torch.from_numpy(np.append(np.asarray(impressions.candidates), 0)).to(device)
 
-    def rectangles(self, which: NDArray[np.int64], candidates: int) -> Iterator[tuple[Int[Tensor, "B"], int]]:
-        """Some impressions, shortest first, in rectangles of at most `candidates` candidates, and the widths."""
-        order = which[np.argsort(self.sizes[which], kind="stable")]
-        sizes = self.sizes[order]
-        ordered = torch.from_numpy(order).to(self._flat.device)
-        start = 0
-        while start < len(order):
-            # sizes rise along the order, so the last impression of a rectangle is its longest
-            similar = int(np.searchsorted(sizes, sizes[start] * _WIDER + _EXTRA, side="right"))
-            limit = min(start + 1 + candidates // max(sizes[start], 1), similar)
-            area = np.arange(1, limit + 1 - start) * sizes[start:limit]
-            stop = start + max(int(np.searchsorted(area, candidates, side="right")), 1)
-            yield ordered[start:stop], max(int(sizes[stop - 1]), 1)
-            start = stop
+    def order(self, which: NDArray[np.int64], candidates: int) -> tuple[_Ordered, list[_Rectangle]]:
+        """Some impressions, shortest first, and rectangles of at most `candidates` candidates that cover them."""
+        which = which[np.argsort(self._sizes[which], kind="stable")]
+        at = torch.from_numpy(which).to(self._offsets.device)
+        ordered = _Ordered(at, self._offsets[at], self._offsets[at + 1], self._moments[at], self._candidates)
+        return ordered, list(_rectangles(self._sizes[which], candidates))
 
-    def candidates(self, which: Int[Tensor, "B"], width: int) -> tuple[Int[Tensor, "B C"], Int[Tensor, "B C"]]:
-        """The candidates of a rectangle of impressions, and their index among all candidates; -1 for padding."""
-        start, stop = self._offsets[which, None], self._offsets[which + 1, None]
-        index = start + torch.arange(width, device=start.device)
-        index = torch.where(index < stop, index, -1)
-        return self._flat[index], index
+
+def _rectangles(sizes: NDArray[np.int64], candidates: int) -> Iterator[_Rectangle]:
+    """Rectangles of impressions whose sizes rise, so that the last impression of each is its longest."""
+    start = 0
+    while start < len(sizes):
+        similar = int(np.searchsorted(sizes, sizes[start] * _WIDER + _EXTRA, side="right"))
+        limit = min(start + 1 + candidates // max(sizes[start], 1), similar)
+        area = np.arange(1, limit + 1 - start) * sizes[start:limit]
+        stop = start + max(int(np.searchsorted(area, candidates, side="right")), 1)
+        yield _Rectangle(start, stop, max(int(sizes[stop - 1]), 1))
+        start = stop
