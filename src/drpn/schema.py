@@ -28,7 +28,7 @@ NEWS = (
     Column("abstract", "text", "a sentence or two under the headline"),
     Column("title_entities", "text", "entities of the title, as MIND's JSON"),
     Column("abstract_entities", "text", "entities of the abstract, as MIND's JSON"),
-    Column("published", "time", "publication time; stored in the dataset folder, but nothing reads it yet"),
+    Column("published", "time", "publication time; limits the age of recommended stories, no model reads it yet"),
     Column(
         "vector",
         "vector",

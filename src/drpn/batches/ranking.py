@@ -103,7 +103,8 @@ class _Shown:
     """The candidates of impressions, which are laid out as rectangles of similar length."""
 
     def __init__(self, impressions: Impressions, device: torch.device) -> None:
-        self._sizes: NDArray[np.int64] = np.diff(np.asarray(impressions.offsets))
+        offsets = np.asarray(impressions.offsets)
+        self._sizes: NDArray[np.int64] = offsets[1:] - offsets[:-1]
         self._offsets = torch.from_numpy(np.array(impressions.offsets)).to(device).unsqueeze(1)
         self._moments = seconds(impressions.times).to(device)
         self._candidates = torch.from_numpy(np.append(np.asarray(impressions.candidates), 0)).to(device)
