@@ -1,11 +1,12 @@
 """Fixtures for all tests: a small MIND log, and the command line within this process."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import torch
 
 from drpn.cli import main
 from writing import MindLine, write_mind
@@ -46,3 +47,12 @@ def drpn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
         return Done(int(exit.value.code or 0), out, error)
 
     return run
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Use one thread, as processes that tests start do, so that sums are added in the same order."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

@@ -1,6 +1,6 @@
 """A small newsroom, prepared once, and a finished comparison on it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,8 @@ from small_comparison import MODELS, SETS
 
 
 @pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Use one thread, so that sums have the same order in every process."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+def _single_thread(one_thread: None) -> None:
+    """Every test here uses one thread."""
 
 
 @pytest.fixture(scope="session")

@@ -1,11 +1,9 @@
 """A newsroom in which only the skips distinguish readers, prepared once."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from writing import MindLine, write_mind
 
@@ -17,12 +15,8 @@ TOPICS = {
 
 
 @pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Use one thread, like the processes that these tests start, so that sums are added in the same order."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+def _single_thread(one_thread: None) -> None:
+    """Every test here uses one thread."""
 
 
 @pytest.fixture(scope="session")
