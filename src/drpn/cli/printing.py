@@ -64,7 +64,7 @@ def trained_run(run: "Run") -> None:
     metrics = manifest["metrics"]
     print(
         f"{run.path}: {manifest['model']} trained in {manifest['training']['seconds']:.0f} s, best validation AUC "
-        f"{metrics['validation_auc']:.4f} after pass {metrics['best_epoch']}"
+        f"{metrics['validation_auc']:.4f} in epoch {metrics['best_epoch']}"
     )
     print(f"next: drpn evaluate {run.path}")
 

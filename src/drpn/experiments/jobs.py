@@ -77,7 +77,7 @@ class _TaskProgress:
         self._note(f"{self._name}: {text.strip()}")
 
     def finish(self) -> None:
-        """Count the rest as done: passes saved by early stopping, or trained before the run was resumed."""
+        """Count the rest as done: epochs saved by early stopping, or trained before the run was resumed."""
         self.advance(self._left)
 
 

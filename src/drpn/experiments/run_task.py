@@ -86,8 +86,8 @@ def _measure(model: ClickModel, dataset: Dataset) -> tuple[Metrics, dict[str, An
 
 
 def _samples_per_second(curve: list[dict[str, Any]], clicks: int) -> float:
-    """Return the speed without the first pass, in which a GPU compiles its steps, unless there is only one pass."""
-    passes, seconds = len(curve), float(curve[-1]["seconds"])
-    if passes > 1:
-        passes, seconds = passes - 1, seconds - float(curve[0]["seconds"])
-    return round(passes * clicks / max(seconds, 1e-9), 1)
+    """Return the speed without the first epoch, in which a GPU compiles its steps, unless there is only one epoch."""
+    epochs, seconds = len(curve), float(curve[-1]["seconds"])
+    if epochs > 1:
+        epochs, seconds = epochs - 1, seconds - float(curve[0]["seconds"])
+    return round(epochs * clicks / max(seconds, 1e-9), 1)
