@@ -223,3 +223,9 @@ def test_a_shared_file_can_have_settings_of_other_models(tmp_path: Path) -> None
     file.write_text("[model]\nfiltres = 7\n")
     with pytest.raises(SettingsError, match=r"there is no setting 'model\.filtres'"):
         load_settings(file, model="nrms", of_several=True)
+
+
+@pytest.mark.parametrize("name", SHIPPED_NAMES)
+def test_a_shipped_file_sets_up_any_single_model(name: str) -> None:
+    for model in CATALOGUE:
+        load_settings(Path(name), model=model)

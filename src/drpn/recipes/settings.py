@@ -46,11 +46,12 @@ def load_settings(
 ) -> Settings:
     """Return the model's defaults, overridden by the settings file and then by each `section.key=value`.
 
-    With `of_several`, the section `[model]` of the file may hold keys that only other models have; they are ignored.
+    With `of_several`, and in shipped files, the section `[model]` may hold keys that only other models have; they are
+    ignored.
     """
     content, assigned = read_settings_file(file), config.read(SECTIONS, sets=sets)
     common = content.common
-    if of_several:
+    if of_several or (file is not None and find_config(file).parent == SHIPPED):
         keys, *others = (_keys(candidate) for candidate in (entry(model), *CATALOGUE.values()))
         common = _without_model_keys(common, set().union(*others) - keys)
     return _build(_defaults(model), common, content.models.get(model, {}), assigned)
