@@ -206,6 +206,8 @@ def recommend(
         printing.as_json(documents[0] if len(documents) == 1 else {"rankings": documents})
     else:
         for ranking in rankings:
+            if len(rankings) > 1:
+                print(f"user {ranking.user_id}")
             printing.ranking(ranking)
 
 
