@@ -35,11 +35,9 @@ class TensorFields:
 
     def _fill_absent(self, like: Tensor, *names: str) -> None:
         """Replace optional fields that were not given by tensors without columns."""
-        absent = [name for name in names if getattr(self, name) is _ABSENT]
-        if absent:
-            empty = like.new_zeros(len(like), 0)
-            for name in absent:
-                object.__setattr__(self, name, empty)
+        for name in names:
+            if getattr(self, name) is _ABSENT:
+                object.__setattr__(self, name, like.new_zeros(len(like), 0))
 
 
 @dataclass(frozen=True)
