@@ -88,7 +88,7 @@ def rows_of(words: Sequence[list[int]], *, more: int = 1, **columns: Tensor) -> 
     """Stories with these words, the padding row first; other columns are zero unless given."""
     nothing = torch.zeros(len(words), dtype=torch.long)
     neighbours = torch.zeros(len(words), 5, dtype=torch.long)
-    plain = NewsRows(nothing, padded(words, more=more), neighbours, nothing, nothing, nothing == 0)
+    plain = NewsRows(nothing, padded(words, more=more), neighbours, nothing, nothing)
     return replace(plain, **columns)
 
 

@@ -1,11 +1,13 @@
 """Batches written by hand."""
 
+from collections.abc import Sequence
 from dataclasses import fields, replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from drpn.batches.batch import Batch, Context, ProfileRows, Profiles, RowBatch
+from drpn.layers.news import IdVectors, UserVectors
 
 _PROFILE = {field.name for field in fields(Profiles)}
 
@@ -47,6 +49,14 @@ def with_parts(batch: Batch, **parts: Tensor) -> Batch:
 def rows_of(batch: Batch, which: slice) -> Batch:
     """Some of the impressions."""
     return batch.map_tensors(lambda tensor: tensor[which])
+
+
+def leave_out_of_training(model: nn.Module, rows: Sequence[int]) -> None:
+    """Mark stories as never met by training, in all id vectors of stories."""
+    of_users = [module.ids for module in model.modules() if isinstance(module, UserVectors)]
+    for module in model.modules():
+        if isinstance(module, IdVectors) and all(module is not users for users in of_users):
+            module.met[list(rows)] = False
 
 
 def _start(users: Tensor) -> Context:

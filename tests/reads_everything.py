@@ -50,7 +50,7 @@ class Everything(ClickModel):
     def encode_news(self, news: NewsRows) -> EverythingRows:
         titles = self.words(news.words) * (news.words != 0).unsqueeze(-1)  # padding does not matter
         words = titles.sum(1) + 2 * self.words(news.abstract).sum(1)
-        vector = words + self.entities(news.entities).sum(1) + self.news(news.rows, news.seen)
+        vector = words + self.entities(news.entities).sum(1) + self.news(news.rows)
         return EverythingRows(vector, news.neighbour_positions)
 
     def read(self, encoded: EverythingRows, profiles: Profiles) -> Tensor:

@@ -20,6 +20,7 @@ NEWSROOM = {
     "unseen": Story([5, 9], 7, 1, 2, seen=False),
 }
 POSITION = {name: position for position, name in enumerate(NEWSROOM, start=1)}
+UNSEEN = [story.row for story in NEWSROOM.values() if not story.seen]
 CANDIDATES = ["derby", "bonds", "unseen", "untitled"]
 
 READERS = {
@@ -52,7 +53,6 @@ def news_rows() -> NewsRows:
         neighbours=torch.zeros(len(every), 5, dtype=torch.long),
         category=torch.tensor([story.category for story in every]),
         subcategory=torch.tensor([story.subcategory for story in every]),
-        seen=torch.tensor([story.seen for story in every]),
     )
 
 

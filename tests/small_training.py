@@ -53,7 +53,7 @@ def toy(name: str = "drpn", *, device: torch.device = CPU, **training: Any) -> C
 
     rows = torch.arange(60, dtype=torch.int32)
     category = draw(4, 60)
-    news = NewsRows(rows, draw(50, 60, 8), draw(60, 60, 5), category, category, rows < 50)
+    news = NewsRows(rows, draw(50, 60, 8), draw(60, 60, 5), category, category)
     tables = Tables(news.to(device), draw(60, 30, 6).to(device), draw(60, 30, 9).to(device))
     first = torch.arange(64) * 3
     columns = (draw(30, 64), draw(60, 64), first, torch.full_like(first, 3), draw(60, 192), torch.zeros_like(first))

@@ -9,15 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
+from batch_cases import leave_out_of_training
 from drpn.batches.tables import Tables
 from drpn.bundle.files import Bundle, data_shape, write_bundle
 from drpn.bundle.recommender import Recommender
 from drpn.bundle.stories import NewStory
-from drpn.dataset.arrays import ArrayReader
+from drpn.dataset.arrays import ArrayReader, sha256
 from drpn.dataset.folder import Dataset
 from drpn.evaluation.scoring import score_impressions
+from drpn.layers.news import IdVectors
 from drpn.models.base import ClickModel
 from drpn.models.catalogue import CATALOGUE
 from drpn.preparation.settings import DataSettings
@@ -25,6 +27,7 @@ from drpn.progress import Silent
 from drpn.recipes.prepare import prepare
 from drpn.recipes.train import train
 from drpn.training.settings import TrainingSettings
+from drpn.versioned import write_versioned
 from writing import MindLine, write_mind
 
 CPU = torch.device("cpu")
@@ -93,6 +96,14 @@ def write(folder: Path, dataset: Dataset, name: str = "drpn") -> ClickModel:
     model, settings = untrained(name, dataset)
     write_bundle(folder, model, name=name, settings=settings, dataset=dataset, facts=FACTS)
     return model
+
+
+def renew_checksum(file: Path) -> None:
+    """Make a changed file of a bundle valid again."""
+    manifest = json.loads((file.parent / "manifest.json").read_text())
+    del manifest["checksum"]
+    manifest["files"][file.name] = sha256(file)
+    write_versioned(file.parent / "manifest.json", manifest)
 
 
 def scores(model: ClickModel, tables: Dataset, dataset: Dataset) -> list[float]:
@@ -278,15 +289,32 @@ def test_new_stories_are_ranked_among_the_others(rank) -> None:
     assert old == pytest.approx({row.news_id: row.score for row in plain.rows}, abs=1e-6)
 
 
+@pytest.mark.parametrize("name", ["drpn", "libfm", "nrms", "gerl"])
+def test_a_bundle_without_the_stories_that_training_met_trusts_those_that_were_shown(
+    name: str, dataset: Dataset, tmp_path: Path
+) -> None:
+    """Older versions did not write which stories training met."""
+    write(tmp_path / "bundle", dataset, name)
+    file = tmp_path / "bundle" / "model.safetensors"
+    save_file({key: value for key, value in load_file(file).items() if not key.endswith("met")}, file)
+    renew_checksum(file)
+    model = Bundle.open(tmp_path / "bundle").model
+    shown = torch.from_numpy(dataset.arrays.array("news/times_shown") > 0)
+    for key, module in model.named_modules():
+        if isinstance(module, IdVectors):
+            assert torch.equal(module.met, torch.ones_like(module.met) if "users" in key else shown)
+
+
 @pytest.mark.parametrize("category_words", [True, False])
 def test_a_new_story_gets_the_score_of_the_same_story_of_the_log(
     logs: Path, tmp_path: Path, category_words: bool
 ) -> None:
-    """A story that training did not see has no id and no neighbours, so it must score the same as a new story."""
+    """A story that training did not meet has no id and no neighbours, so it must score the same as a new story."""
     dataset = prepare(logs, tmp_path / "data", DataSettings(category_words=category_words))
-    write(tmp_path / "bundle", dataset)
     row = list(dataset.news_ids).index("N22")
-    assert not Tables.from_dataset(dataset, CPU).news.seen[row]
+    model, settings = untrained("drpn", dataset)
+    leave_out_of_training(model, [row])
+    write_bundle(tmp_path / "bundle", model, name="drpn", settings=settings, dataset=dataset, facts=FACTS)
     same = NewStory(dataset.titles[row], dataset.category(row))
     ranking = Recommender(Bundle.open(tmp_path / "bundle")).recommend("U1", top=100, new=[same])
     by_id = {row.news_id: row.score for row in ranking.rows}

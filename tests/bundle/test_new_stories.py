@@ -65,10 +65,9 @@ def test_a_new_story_gets_the_features_of_the_same_story_of_the_log(
     assert features.words.tolist() == dataset.news_words[1:].tolist()
     assert features.category.tolist() == dataset.arrays.array("news/category")[1:].tolist()
     assert features.subcategory.tolist() == dataset.arrays.array("news/subcategory")[1:].tolist()
-    # new stories have no row, no neighbours, and were never shown
+    # new stories have no row and no neighbours
     assert features.rows.tolist() == [0] * len(STORIES)
     assert not features.neighbours.any()
-    assert not features.seen.any()
 
 
 @pytest.fixture

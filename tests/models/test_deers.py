@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from baseline_cases import OTHER_CLICKS, OTHER_SKIPS, Case, close, moved, random_case
+from batch_cases import leave_out_of_training
 from drpn.models.base import DataShape
 from drpn.models.baselines.deers import Deers, DeersSettings
 from reference import deers_loops as loops
@@ -17,6 +18,7 @@ from small_newsroom import (
     NEWSROOM,
     READERS,
     SUBCATEGORIES,
+    UNSEEN,
     WORDS,
     batch_of,
     everybody,
@@ -31,7 +33,9 @@ def case(seed: int = 1, *, word_size: int = SETTINGS.size, **settings: Any) -> C
     """All weights are random, including those of padding and those that start at zero."""
     vectors = np.ones((WORDS, word_size), dtype=np.float32)
     shape = DataShape(len(NEWSROOM) + 1, WORDS, 3, CATEGORIES, SUBCATEGORIES, vectors)
-    return random_case(Deers(replace(SETTINGS, **settings), shape), seed)
+    model = Deers(replace(SETTINGS, **settings), shape)
+    leave_out_of_training(model, UNSEEN)
+    return random_case(model, seed)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from baseline_cases import OTHER_CLICKS, OTHER_SKIPS, Case, close, moved, random_case
-from batch_cases import with_parts
+from batch_cases import leave_out_of_training, with_parts
 from drpn.layers import chunks
 from drpn.models.base import DataShape
 from drpn.models.baselines.dfn import Dfn, DfnSettings, ExternalAttention, FeedbackTransformer, SequenceAttention
@@ -21,6 +21,7 @@ from small_newsroom import (
     NEWSROOM,
     READERS,
     SUBCATEGORIES,
+    UNSEEN,
     WORDS,
     batch_of,
     everybody,
@@ -34,7 +35,9 @@ def case(seed: int = 1, *, word_size: int = SETTINGS.size, **settings: Any) -> C
     """All weights are random, including those of padding and those that start at zero."""
     vectors = np.ones((WORDS, word_size), dtype=np.float32)
     shape = DataShape(len(NEWSROOM) + 1, WORDS, 3, CATEGORIES, SUBCATEGORIES, vectors)
-    return random_case(Dfn(replace(SETTINGS, **settings), shape), seed, std=0.5)
+    model = Dfn(replace(SETTINGS, **settings), shape)
+    leave_out_of_training(model, UNSEEN)
+    return random_case(model, seed, std=0.5)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from batch_cases import make_batch
+from batch_cases import leave_out_of_training, make_batch
 from drpn.batches.batch import Batch, NewsRows
 from drpn.layers.attention import GatedAggregate, MultiHeadAttention, attend, masked_softmax
 from drpn.layers.denoising import attend_opposite, attend_rest, similarities
@@ -225,6 +225,7 @@ def case(name: str, seed: int) -> Case:
     )
     shape = DataShape(news=ROWS, words=WORDS, users=3, categories=2, subcategories=2)
     model = randomise(entry.model(settings, shape), seed)
+    leave_out_of_training(model, [story.row for story in NEWS.values() if not story.seen])
     weights = weights_of(model)
     return Case(
         model, weights, {key: loops.encode(weights, story, VARIANTS[name], HEADS) for key, story in NEWS.items()}
@@ -240,7 +241,7 @@ def padded(lists: list[list[int]], *, at_the_end: bool) -> Tensor:
 
 def news_rows() -> NewsRows:
     """The padding row, with a title and neighbours that must not be read, and all stories."""
-    padding = Story(words=[1, 2], row=0, neighbours=[1, 2], seen=True)
+    padding = Story(words=[1, 2], row=0, neighbours=[1, 2])
     news = [padding, *NEWS.values()]
     nothing = torch.zeros(len(news), dtype=torch.long)
     return NewsRows(
@@ -249,7 +250,6 @@ def news_rows() -> NewsRows:
         neighbours=padded([story.neighbours for story in news], at_the_end=False),
         category=nothing,
         subcategory=nothing,
-        seen=torch.tensor([story.seen for story in news]),
     )
 
 

@@ -99,7 +99,7 @@ def test_unseen_stories_share_a_vector() -> None:
     model, _ = case()
     news, batch = news_rows(), batch_of_all()
     places = torch.tensor([POSITION["vote"], POSITION["bare"]])
-    renamed = replace(news, rows=news.rows.index_fill(0, places, 1))
+    renamed = replace(news, rows=news.rows.index_fill(0, places, 0))
     close(model.score(model.encode_news(renamed), batch), scores(model))
     model.encode_news(news).factors.vector.sum().backward()
     assert model.features.ids.unknown.grad is not None

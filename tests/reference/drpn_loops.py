@@ -291,7 +291,8 @@ def encode(weights: Weights, story: Story, variant: Variant, heads: Heads) -> En
         return Encoded(title, None, None)
     table = weights["id.table.weight"]
     own = table[story.row] if story.seen else weights["id.unknown"]
-    neighbours = [table[row] for row in story.neighbours]
+    # a neighbour that training never met is unknown too
+    neighbours = [table[row] if weights["id.met"][row] else weights["id.unknown"] for row in story.neighbours]
     return Encoded(title, own, graph_network(part(weights, "graph"), own, neighbours, heads.graph))
 
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from batch_cases import make_batch
+from batch_cases import leave_out_of_training, make_batch
 from drpn.batches.batch import Batch, NewsRows
 from drpn.models.base import ClickModel, DataShape
 from drpn.models.factorisation import Features
@@ -55,6 +55,7 @@ def with_random_weights(model: ClickModel, features: Features, seed: int) -> Cas
             parameter.normal_(std=0.7, generator=random)
         for table in (features.category, features.subcategory):
             table.weight[0] = 0
+    leave_out_of_training(model, [story.row for story in NEWS.values() if not story.seen])
     return Case(model, {name: tensor.tolist() for name, tensor in model.state_dict().items()})
 
 
@@ -74,7 +75,6 @@ def news_rows() -> NewsRows:
         neighbours=torch.zeros(len(news), 5, dtype=torch.long),
         category=torch.tensor([story.category for story in news]),
         subcategory=torch.tensor([story.subcategory for story in news]),
-        seen=torch.tensor([story.seen for story in news]),
     )
 
 

@@ -183,7 +183,7 @@ def test_a_safetensors_file_that_is_no_checkpoint_is_refused(
 def test_a_checkpoint_of_another_format_is_refused(drpn, stopped: Path) -> None:
     save_file({"model/weight": torch.zeros(2)}, stopped / CHECKPOINT, metadata={"drpn": '{"format": 99}'})
     assert refused(drpn, *COMMAND, "--resume") == (
-        f"run/{CHECKPOINT} has format 99, this version of drpn reads format 2; train again"
+        f"run/{CHECKPOINT} has format 99, this version of drpn reads format 3; train again"
     )
 
 

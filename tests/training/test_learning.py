@@ -1,6 +1,7 @@
 """Models learn, training stops when it should, and the same seed gives the same weights."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from torch import Tensor
 
 from drpn.batches.tables import Tables
 from drpn.dataset.folder import Dataset
+from drpn.layers.news import IdVectors
 from drpn.models.catalogue import CATALOGUE
 from drpn.progress import Silent
 from drpn.training.loop import CHECKPOINT
@@ -60,6 +62,25 @@ def test_the_loss_falls(name: str, tmp_path: Path) -> None:
     assert losses[-1] < 0.7 * losses[0], losses
 
 
+@pytest.mark.parametrize("name", ["drpn", "drpn-n", "libfm"])
+def test_only_stories_of_training_batches_keep_their_id_vectors(name: str, tmp_path: Path) -> None:
+    """Candidates of the samples, profiles of their users as far as they are read, and DRPN's graph neighbours."""
+    loop = toy(name, epochs=1)(tmp_path)
+    few = replace(loop.sampler.clicks, **{part: getattr(loop.sampler.clicks, part)[:1] for part in ("users", "news")})
+    unread = {} if "skipped" in loop.model.reads else {"skipped": torch.zeros_like(loop.tables.skipped)}
+    loop.tables = replace(loop.tables, **unread)  # as a dataset gives them
+    loop.sampler = replace(loop.sampler, clicks=few, tables=loop.tables)
+    loop.run(lambda _: 0.5, resume=False)
+    plan, tables = loop.sampler.plan(0), loop.tables
+    read = [plan.candidates, *(getattr(tables, side)[plan.users] for side in loop.model.reads)]
+    met = set(torch.cat([rows.flatten() for rows in read]).tolist())
+    if name.startswith("drpn"):
+        met |= {row for story in met for row in tables.news.neighbours[story].tolist()}
+    (ids,) = (module for module in loop.model.modules() if isinstance(module, IdVectors) and len(module.met) == 60)
+    assert 0 < len(met) < 59
+    assert set(ids.met.nonzero().flatten().tolist()) - {0} == met - {0}
+
+
 def share_ranked_right(data: Path, run: Path) -> float:
     """Return the share of the last day's pages, all with new stories, that score the wanted topic higher."""
     from drpn.evaluation.scoring import score_impressions
@@ -72,7 +93,7 @@ def share_ranked_right(data: Path, run: Path) -> float:
         score_impressions(model, Tables.from_dataset(dataset, CPU), impressions, Silent()).reshape(-1, 2).T
     )
     assert impressions.clicked.reshape(-1, 2).tolist() == [[False, True]] * len(impressions)
-    assert all(not Tables.from_dataset(dataset, CPU).news.seen[row] for row in impressions.candidates.tolist())
+    assert not dataset.arrays.array("news/times_shown")[impressions.candidates].any()
     return float((wanted > unwanted).mean())
 
 

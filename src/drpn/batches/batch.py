@@ -51,8 +51,6 @@ class NewsRows(TensorFields):
     """Rows in the dataset of their graph neighbours."""
     category: Int[Tensor, "U"]
     subcategory: Int[Tensor, "U"]
-    seen: Bool[Tensor, "U"]
-    """Whether a story was shown in the profile window or in training."""
     entities: Int[Tensor, "U E"] = _ABSENT
     """Entities of the titles; no columns if the dataset has none, as for the next two."""
     abstract: Int[Tensor, "U A"] = _ABSENT

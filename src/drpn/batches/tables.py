@@ -90,7 +90,6 @@ def news_rows(dataset: Dataset, needs: Sequence[str]) -> NewsRows:
         neighbours=_tensor(dataset.neighbours),
         category=_tensor(arrays.array("news/category")),
         subcategory=_tensor(arrays.array("news/subcategory")),
-        seen=torch.from_numpy(arrays.array("news/times_shown") > 0),
         entities=optional("entities"),
         abstract=optional("abstracts"),
         neighbour_positions=optional("news_neighbours"),  # all stories are here, so positions are rows

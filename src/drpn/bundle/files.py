@@ -24,6 +24,7 @@ from drpn.dataset.arrays import Array, ArrayReader, sha256
 from drpn.dataset.folder import SPLITS, Dataset
 from drpn.dataset.requirements import REQUIREMENTS
 from drpn.errors import RunError
+from drpn.layers.news import IdVectors, UserVectors
 from drpn.models.base import ClickModel, DataShape
 from drpn.models.catalogue import CATALOGUE
 from drpn.output import atomic_file, atomic_folder
@@ -163,7 +164,7 @@ class Bundle:
         )
         model = entry.model(settings, shape)
         try:
-            model.load_state_dict(_read_weights(path / WEIGHTS))
+            model.load_state_dict(_stories_met(model, data) | _read_weights(path / WEIGHTS))
         except RuntimeError as error:
             raise RunError(f"{path / WEIGHTS} does not fit the settings of {path / MANIFEST}; train again") from error
         return cls(path, manifest, model.eval(), settings, data)
@@ -180,6 +181,14 @@ class Bundle:
             raise RunError(f"{self.path} was written without the ages of stories; train again to limit them")
         moment = self.data.arrays.array("news/first_seen")[row]
         return None if np.isnat(moment) else moment.astype("datetime64[s]").item().replace(tzinfo=UTC)
+
+
+def _stories_met(model: ClickModel, data: Dataset) -> dict[str, Tensor]:
+    """What bundles of older versions do not say: the stories whose id vectors count were those shown before the end."""
+    shown = torch.from_numpy(np.asarray(data.arrays.array("news/times_shown")) > 0)
+    of_users = {f"{name}.ids" for name, module in model.named_modules() if isinstance(module, UserVectors)}
+    ids = {name: module for name, module in model.named_modules() if isinstance(module, IdVectors)}
+    return {f"{name}.met": module.met if name in of_users else shown for name, module in ids.items()}
 
 
 def _zero_vectors(rows: int, size: int | None) -> NDArray[np.float32] | None:

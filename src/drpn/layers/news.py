@@ -126,27 +126,47 @@ class TitleEncoder(nn.Module):
 
 
 class IdVectors(nn.Module):
-    """E_O: a vector for each story seen in training, and one learned vector for all others.
+    """E_O: a vector for each story that training meets, and one learned vector for all others.
 
-    Departs from the paper: stories that training never saw share the "unknown" vector. It is trained by giving it, at
-    every step, to a share of the other stories.
+    Departs from the paper: stories that training never meets share the "unknown" vector, because their own would still
+    be random. It is trained by giving it, at every step, to a share of the other stories.
     """
+
+    met: Bool[Tensor, "news"]
+    """Which stories were in a training batch; all of them in a model that was never trained."""
 
     def __init__(self, news: int, size: int, dropped: float) -> None:
         super().__init__()
         self.table = embedding_table(news, size, ID_SPREAD)
         self.unknown = nn.Parameter(torch.zeros(size))
         self.dropped = dropped
+        self.register_buffer("met", torch.ones(news, dtype=torch.bool))
 
-    def forward(self, news: Int[Tensor, "U"], seen: Bool[Tensor, "U"]) -> Float[Tensor, "U D"]:
-        """The vector of each story."""
-        if self.training and self.dropped:
-            seen = seen & (torch.rand(news.shape, device=news.device) >= self.dropped)
-        return where_present(gather_rows(self.table.weight, news), seen, self.unknown)
+    def forward(self, news: Int[Tensor, "U"]) -> Float[Tensor, "U D"]:
+        """The vector of each story; row 0 stands for padding and for stories that came after the dataset."""
+        known = news != 0
+        if self.training:
+            self.met[news] = True
+            if self.dropped:
+                known = known & (torch.rand(news.shape, device=news.device) >= self.dropped)
+        else:
+            known = known & self.met[news]
+        return where_present(gather_rows(self.table.weight, news), known, self.unknown)
 
     def of_neighbours(self, news: Int[Tensor, "U K"]) -> Float[Tensor, "U K D"]:
-        """The vectors of graph neighbours; training saw all of them."""
-        return gather_rows(self.table.weight, news)
+        """The vectors of graph neighbours; zeros for padding."""
+        vectors = gather_rows(self.table.weight, news)
+        if self.training:
+            self.met[news] = True
+            return vectors
+        return where_present(vectors, self.met[news] | (news == 0), self.unknown)
+
+
+def forget_met(model: nn.Module) -> None:
+    """Call before training: from now on a story counts as met once it was in a batch."""
+    for module in model.modules():
+        if isinstance(module, IdVectors):
+            module.met.zero_()
 
 
 class UserVectors(nn.Module):
@@ -158,7 +178,7 @@ class UserVectors(nn.Module):
 
     def forward(self, users: Int[Tensor, "B"]) -> Float[Tensor, "B D"]:
         """The vector of each user; in training a share `dropped` of them gets the vector of unknown users."""
-        vectors: Tensor = self.ids(users, users != 0)
+        vectors: Tensor = self.ids(users)
         return vectors
 
     def of_neighbours(self, users: Int[Tensor, "B M"]) -> Float[Tensor, "B M D"]:

@@ -361,7 +361,7 @@ class Drpn(ClickModel[Encoded, Readers]):
         title = self.title(news.words)
         encoded = {"semantic": self.semantic.project(title, title)}
         if self.settings.graph:
-            own = self.id(news.rows, news.seen)
+            own = self.id(news.rows)
             graph = self.graph(own, self.id.of_neighbours(news.neighbours), news.neighbours != 0)
             encoded["collaborative"] = self.collaborative.project(graph, own)
         return encoded

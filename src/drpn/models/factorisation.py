@@ -76,7 +76,7 @@ class Features(nn.Module):
         words = gather_rows(self.words.weight, news.words)  # (U W 1+2D)
         share = equal_weights(news.words != 0, words)  # (U W)
         rows = [
-            self.ids(news.rows, news.seen),  # (U 1+D)
+            self.ids(news.rows),  # (U 1+D)
             gather_rows(self.category.weight, news.category),  # (U 1+2D)
             gather_rows(self.subcategory.weight, news.subcategory),
             weighted_sum(share, words),

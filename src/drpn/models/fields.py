@@ -45,7 +45,7 @@ class NewsFields(nn.Module):
             words = torch.cat([gather_rows(self.word_weights.weight, news.words), words], dim=-1)
         fields = [
             where_present(masked_mean(words, mask), mask.any(-1), self.untitled),
-            self.ids(news.rows, news.seen),
+            self.ids(news.rows),
             gather_rows(self.category.weight, news.category),
             gather_rows(self.subcategory.weight, news.subcategory),
         ]

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from drpn.errors import RunError
 from drpn.output import atomic_file
 
-FORMAT = 2
+FORMAT = 3
 
 
 @dataclass

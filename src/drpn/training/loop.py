@@ -14,6 +14,7 @@ from torch import Tensor
 from drpn.batches.samples import Sampler
 from drpn.batches.tables import Tables
 from drpn.errors import DivergedError
+from drpn.layers.news import forget_met
 from drpn.models.base import ClickModel
 from drpn.output import atomic_file
 from drpn.progress import Progress
@@ -62,6 +63,7 @@ class Loop:
     def run(self, validate: Validate, *, resume: bool) -> Trained:
         """Train until the epochs or the patience run out; leave the best weights in the model."""
         optimiser = build_optimiser(self.model, self.settings)
+        forget_met(self.model)
         state, best = TrainingState(), dict[str, Tensor]()
         if resume and (self.folder / CHECKPOINT).exists():
             state, best = load_checkpoint(self.folder / CHECKPOINT, self.model, optimiser)
