@@ -25,6 +25,7 @@ AGGREGATORS = {
     "drpn": {"semantic content", "semantic denoise", "collaborative content", "collaborative denoise"},
     "drpn-d": {"semantic content", "collaborative content"},
     "drpn-g": {"semantic content", "semantic denoise"},
+    "drpn-g-ids": {"semantic content", "semantic denoise", "collaborative content", "collaborative denoise"},
     "drpn-dg": {"semantic content"},
     "drpn-n": {"semantic content", "semantic denoise", "collaborative content", "collaborative denoise"},
     "drpn-p": {"semantic content", "semantic denoise", "collaborative content", "collaborative denoise"},

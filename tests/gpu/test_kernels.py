@@ -1,5 +1,6 @@
 """GPU kernels against their plain versions in float64, and captured training steps against plain ones."""
 
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,19 +9,24 @@ import pytest
 import torch
 from torch import Tensor
 
-from batch_cases import as_rows, make_batch, with_parts
+from batch_cases import as_rows, leave_out_of_training, make_batch, with_parts
 from drpn.batches.batch import Batch, NewsRows, count_distinct_stories, distinct_stories
 from drpn.batches.samples import Plan
 from drpn.batches.tables import Tables
+from drpn.bundle.files import data_shape
+from drpn.evaluation.scoring import score_impressions
 from drpn.layers.attention import plain_self_attention, self_attention
 from drpn.layers.denoising import _kernel_similarities
 from drpn.layers.gather import gather, gather_rows, plain_segment_sum, segment_sum, weighted_rows
+from drpn.layers.news import forget_met
+from drpn.layers.precision import matrix_precision
 from drpn.layers.tables import TableRows
 from drpn.models.base import DataShape
 from drpn.models.catalogue import CATALOGUE
-from drpn.models.drpn import DenoisingAggregator, DrpnSettings
+from drpn.models.drpn import DenoisingAggregator, Drpn, DrpnSettings
 from drpn.progress import Silent
 from drpn.recipes.train import train
+from drpn.training.loss import click_loss
 from drpn.training.optimiser import build_optimiser
 from drpn.training.settings import TrainingSettings
 from drpn.training.steps import CapturedStepper, HostStepper, Stepper
@@ -185,7 +191,7 @@ def random_news() -> NewsRows:
     words = torch.randint(0, WORDS, (NEWS, 9), device="cuda")
     neighbours = torch.randint(0, NEWS, (NEWS, 5), device="cuda")
     labels = torch.randint(0, 2, (2, NEWS), device="cuda")
-    return NewsRows(rows, words, neighbours, *labels, rows % 3 != 0, neighbour_positions=neighbours)
+    return NewsRows(rows, words, neighbours, *labels, neighbour_positions=neighbours)
 
 
 def random_batch(users: int = 12) -> Batch:
@@ -205,6 +211,7 @@ def build(name: str, shape: DataShape | None = None) -> torch.nn.Module:
     model = entry.model(replace(entry.settings, **known), shape).eval()
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
+    leave_out_of_training(model, range(0, NEWS, 3))
     return model
 
 
@@ -236,6 +243,81 @@ def test_scores_and_gradients_against_a_cpu_in_float64(name: str) -> None:
             bf16 = model.score(model.encode_news(news), batch)
     assert relative_error(without_gradient.cpu()[real], expected[real]) < 1e-5
     assert relative_error(bf16.cpu()[real], expected[real]) < 0.05
+
+
+@pytest.mark.parametrize("name", ["drpn", "drpn-g-ids", "nrms"])
+def test_bf16_gradients_at_the_sizes_of_the_paper_against_float64(name: str) -> None:
+    """30 clicked and 60 skipped stories, vectors of 300: every parameter, gamma and the contrary head included."""
+    settings = replace(CATALOGUE[name].settings, **{"dropout": 0.0} | ({"id_dropout": 0.0} if "drpn" in name else {}))
+    shape = DataShape(news=NEWS, words=WORDS, users=20, categories=2, subcategories=2)
+    model = CATALOGUE[name].model(settings, shape).train()
+    with torch.no_grad():
+        for key, parameter in model.named_parameters():
+            if parameter.ndim == 1 or "table" in key:  # as large as after training
+                parameter.add_(0.3 * torch.randn_like(parameter))
+    reference = deepcopy(model).double()
+    news, users, cpu = random_news(), 64, torch.device("cpu")
+    rows = torch.randint(1, NEWS, (users, 30 + 60 + 5), device="cuda", dtype=torch.int32)
+    candidates = rows[:, 90:]
+    batch = with_parts(random_batch(users), clicked=rows[:, :30], skipped=rows[:, 30:90], candidates=candidates)
+    click_loss(reference.score(reference.encode_news(news.to(cpu)), batch.to(cpu)), candidates.cpu() > 0).backward()
+    model.cuda()
+    with matrix_precision("bf16", torch.device("cuda")):
+        scores = model.score(model.encode_news(news), batch)
+    click_loss(scores, candidates > 0).backward()
+    errors = {
+        key: relative_error(weight.grad.cpu(), expected.grad)
+        for (key, weight), expected in zip(model.named_parameters(), reference.parameters(), strict=True)
+        if expected.grad is not None and expected.grad.norm() > 1e-9
+    }
+    worst = sorted(errors.items(), key=lambda item: -item[1])
+    print(name, len(errors), "worst:", worst[:8], {key: error for key, error in errors.items() if "gamma" in key})
+    if name.startswith("drpn"):
+        assert sum("gamma" in key for key in errors) == 4
+        assert sum("contrary" in key for key in errors) >= 4 * 3
+    assert worst[0][1] < 0.1, worst[:5]
+    whole = [
+        torch.cat([w.grad.flatten().cpu().double() for w in net.parameters() if w.grad is not None])
+        for net in (model, reference)
+    ]
+    assert relative_error(*whole) < 0.02
+
+
+def test_evaluation_has_the_precision_that_was_asked_for() -> None:
+    dataset = kept_shape(ShapeSettings().scaled(0.005))
+    impressions = dataset.impressions("test")
+    model = Drpn(DrpnSettings(size=48), data_shape(dataset))
+    tables = {place: Tables.from_dataset(dataset, torch.device(place)) for place in ("cpu", "cuda")}
+    expected = torch.from_numpy(score_impressions(model, tables["cpu"], impressions, Silent()))
+    in_fp32, in_bf16 = (
+        torch.from_numpy(score_impressions(model.cuda(), tables["cuda"], impressions, Silent(), precision=precision))
+        for precision in ("fp32", "auto")
+    )
+    assert relative_error(in_fp32, expected) < 1e-5
+    assert 1e-4 < relative_error(in_bf16, expected) < 0.05
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_captured_steps_meet_the_stories_of_plain_steps(compiled: bool) -> None:
+    """A captured step marks the stories of its batches, not only those of the steps before the capture."""
+    met = {}
+    for kind in (Stepper, CapturedStepper):
+        torch.manual_seed(3)
+        shape = DataShape(news=NEWS, words=WORDS, users=64, categories=2, subcategories=2)
+        settings = TrainingSettings(batch=4, precision="fp32", compile=compiled)
+        model, batch = build("drpn", shape).cuda().train(), random_batch(users=64)
+        forget_met(model)
+        tables = Tables(random_news(), batch.profiles.clicked, batch.profiles.skipped)
+        users = torch.randint(0, 64, (32,), device="cuda")
+        candidates = torch.randint(1, NEWS, (32, 5), device="cuda")
+        step = kind(model, tables, build_optimiser(model, settings), settings)
+        plan = Plan(users, candidates, torch.zeros_like(users))
+        step.prepare(plan)
+        for part in step.batches(plan):
+            step(part)
+        met[kind] = model.id.met.clone()
+    assert 20 < int(met[Stepper][1:].sum()) < NEWS - 1
+    assert torch.equal(met[CapturedStepper][1:], met[Stepper][1:])
 
 
 @pytest.mark.parametrize(("clicked", "skipped"), [(30, 60), (5, 9)])

@@ -28,6 +28,8 @@ class Variant(NamedTuple):
 
     denoise: bool = True
     graph: bool = True
+    network: bool = True
+    """Whether stories read their graph neighbours."""
     sides: tuple[str, ...] = ("clicked", "skipped")
 
 
@@ -35,11 +37,12 @@ VARIANTS = {
     "drpn": Variant(),
     "drpn-d": Variant(denoise=False),
     "drpn-g": Variant(graph=False),
+    "drpn-g-ids": Variant(network=False),
     "drpn-dg": Variant(denoise=False, graph=False),
     "drpn-n": Variant(sides=("clicked",)),
     "drpn-p": Variant(sides=("skipped",)),
 }
-"""Section 5.5."""
+"""Section 5.5, and id vectors without the graph network."""
 
 
 class Heads(NamedTuple):
@@ -291,6 +294,8 @@ def encode(weights: Weights, story: Story, variant: Variant, heads: Heads) -> En
         return Encoded(title, None, None)
     table = weights["id.table.weight"]
     own = table[story.row] if story.seen else weights["id.unknown"]
+    if not variant.network:
+        return Encoded(title, own, own)
     # a neighbour that training never met is unknown too
     neighbours = [table[row] if weights["id.met"][row] else weights["id.unknown"] for row in story.neighbours]
     return Encoded(title, own, graph_network(part(weights, "graph"), own, neighbours, heads.graph))

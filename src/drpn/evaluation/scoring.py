@@ -1,7 +1,6 @@
 """A model's score for every candidate of a split."""
 
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -12,6 +11,7 @@ from drpn.batches.batch import Context, all_stories
 from drpn.batches.ranking import user_pages
 from drpn.batches.tables import Tables
 from drpn.dataset.folder import Impressions
+from drpn.layers.precision import Precision, matrix_precision
 from drpn.layers.tables import map_tables
 from drpn.models.base import ClickModel
 from drpn.models.encode import encode_all
@@ -24,22 +24,37 @@ CANDIDATES = {"cpu": 8_192, "cuda": 131_072}
 
 
 def score_impressions(
-    model: ClickModel, tables: Tables, impressions: Impressions, progress: Progress, *, encoded: Any = None
+    model: ClickModel,
+    tables: Tables,
+    impressions: Impressions,
+    progress: Progress,
+    *,
+    precision: Precision = "auto",
+    encoded: Any = None,
 ) -> NDArray[np.float32]:
     """The score of each candidate, in the order of the impressions."""
-    scores: NDArray[np.float32] = score_on_device(model, tables, impressions, progress, encoded=encoded).cpu().numpy()
-    return scores
+    scores = score_on_device(model, tables, impressions, progress, precision=precision, encoded=encoded)
+    return cast(NDArray[np.float32], scores.cpu().numpy())
 
 
 @torch.no_grad()
 def score_on_device(
-    model: ClickModel, tables: Tables, impressions: Impressions, progress: Progress, *, encoded: Any = None
+    model: ClickModel,
+    tables: Tables,
+    impressions: Impressions,
+    progress: Progress,
+    *,
+    precision: Precision = "auto",
+    encoded: Any = None,
 ) -> Tensor:
-    """The same on the device of the model; every story is encoded once, and every user is read once."""
+    """The same on the device of the model; every story is encoded once, and every user is read once.
+
+    The last inner products are in float32 whatever the precision.
+    """
     model.eval()
     device = next(model.parameters()).device
     data_device = tables.clicked.device  # the host's memory if the data are too large for the GPU
-    with _precision(device):
+    with matrix_precision(precision, device):
         with progress.stage("encoding stories"):
             stories = encode_all(model, tables.news) if encoded is None else encoded
         scores = torch.zeros(len(impressions.candidates) + 1, dtype=torch.float32, device=device)  # last: padding
@@ -53,8 +68,3 @@ def score_on_device(
                     scores[index] = model.match(stories, page_readers, candidates, Context(moments)).float()
                     advance(len(which))
     return scores[:-1]
-
-
-def _precision(device: torch.device) -> AbstractContextManager[object]:
-    """bf16 on a GPU, whatever the precision of training; the last inner products are in float32."""
-    return torch.autocast("cuda", dtype=torch.bfloat16) if device.type == "cuda" else nullcontext()

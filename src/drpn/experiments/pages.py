@@ -10,6 +10,7 @@ import numpy as np
 from drpn.evaluation.metrics import METRICS
 from drpn.evaluation.tables import RULE, Table, latex, markdown
 from drpn.experiments.paper import BASE, NAMES, TABLE2, TABLE3
+from drpn.models.drpn import ABLATIONS
 from drpn.output import atomic_file
 
 TITLES = {2: "Performance comparison of all methods", 3: "DRPN and its ablations"}
@@ -21,6 +22,7 @@ GROUPS = {
 }
 HEADS = {"auc": "AUC", "mrr": "MRR", "ndcg@5": "nDCG@5", "ndcg@10": "nDCG@10"}
 DIFFERENCE = "AUC minus DRPN's, 95 % interval"
+DECAY = "weight decay"
 SPEEDS = {
     "parameters": "parameters",
     "samples_per_second": "training, samples/s",
@@ -64,7 +66,7 @@ def write_pages(out: Path, about: About, rows: Sequence[Row], runs: Sequence[Row
     for number in TITLES:
         parts = tables(number, about, rows, runs)
         paragraphs = preface(parts, about, runs)
-        parts += noise_tables(runs) if number == 3 else []
+        parts += [*noise_tables(runs), *gamma_tables(runs)] if number == 3 else []
         page = [f"# Table {number}. {TITLES[number]}", "", *(line for text in paragraphs for line in (text, ""))]
         for part in parts:
             page += [f"## {part.caption}", "", *markdown(part), ""]
@@ -85,14 +87,15 @@ def tables(number: int, about: About, rows: Sequence[Row], runs: Sequence[Row]) 
     result = []
     for group, title in GROUPS.items():
         row_of = {row["model"]: row for row in rows if row["group"] == group}
-        speeds = {model: _speeds(model, runs) for model in trained} if group == "all" else None
+        facts = {model: _facts(model, runs) for model in trained} if group == "all" else None
         paper = reported if group != "without_profile" else {}
         best = _best(row_of, [model for part in parts for model in part if model in trained])
         body: list[tuple[str, ...] | None] = []
         for part in parts:
-            lines = [_line(row_of[model], best, speeds, paper, about["base"]) for model in part]
+            lines = [_line(row_of[model], best, facts, paper, about["base"]) for model in part]
             body += [*([RULE] if body and lines else []), *lines]
-        heads = ["", *HEADS.values(), *([DIFFERENCE] if about["base"] else []), *(SPEEDS.values() if speeds else [])]
+        heads = ["", *HEADS.values(), *([DIFFERENCE] if about["base"] else [])]
+        heads += [DECAY, *SPEEDS.values()] if facts else []
         heads += [f"{head}, paper" for head in HEADS.values()] if paper else []
         count = next(iter(row_of.values()))["impressions"]
         result.append(Table(f"{title}, {count:,} with a click and a skip", tuple(heads), tuple(body)))
@@ -112,14 +115,30 @@ def noise_tables(runs: Sequence[Row]) -> list[Table]:
     return [Table(caption, ("", "sequence", *NOISE.values()), tuple(rows), left=2)] if rows else []
 
 
+def gamma_tables(runs: Sequence[Row]) -> list[Table]:
+    """Return what gamma, the weight of the inter-attention in Eq. 6, became in each aggregator; it starts at 0.5."""
+    learned = [run for run in runs if run.get("gamma")]
+    rows = []
+    for model in dict.fromkeys(run["model"] for run in learned):
+        by_seed = [run["gamma"] for run in learned if run["model"] == model]
+        for name in by_seed[0]:
+            view, _, side, *_ = name.split(".")
+            values = [gammas[name] for gammas in by_seed]
+            numbers = (f"{number:.3f}" for number in (np.mean(values), min(values), max(values)))
+            rows.append((_name(model), view, side, *numbers))
+    caption = "Gamma after training; it starts at 0.500, and below 0 it counts as 0"
+    heads = ("", "view", "sequence", "mean over seeds", "lowest", "highest")
+    return [Table(caption, heads, tuple(rows), left=3)] if rows else []
+
+
 def parts_of(number: int, trained: Iterable[str], references: Sequence[str]) -> list[list[str]]:
     """Return the systems of a table in the paper's order, grouped as the paper separates them by lines."""
     trained = list(trained)
     base = [name for name in trained if name == BASE]
-    others = [name for name in REPORTED[number] if name in trained and name != BASE]
     if number == 3:
-        return [base, others]
-    new = [name for name in trained if name not in TABLE2 and name not in TABLE3]
+        return [base, [name for name in ABLATIONS if name in trained]]
+    others = [name for name in TABLE2 if name in trained and name != BASE]
+    new = [name for name in trained if name not in TABLE2 and name not in ABLATIONS]
     return [[*others, *new], base, list(references)]
 
 
@@ -180,14 +199,14 @@ def write_text(file: Path, lines: Sequence[str]) -> None:
 
 
 def _line(
-    row: Row, best: dict[str, float], speeds: dict[str, list[str]] | None, paper: Mapping[str, Any], base: str | None
+    row: Row, best: dict[str, float], facts: dict[str, list[str]] | None, paper: Mapping[str, Any], base: str | None
 ) -> tuple[str, ...]:
     model = row["model"]
     cells = [_name(model), *(_mean(row, name, best.get(name)) for name in METRICS)]
     if base:
         cells.append(difference(row["auc_less_base"]))
-    if speeds is not None:
-        cells += speeds.get(model, [""] * len(SPEEDS))
+    if facts is not None:
+        cells += facts.get(model, [""] * (1 + len(SPEEDS)))
     if paper:
         cells += [f"{value / 100:.4f}" for value in paper[model]] if model in paper else [""] * len(METRICS)
     return tuple(cells)
@@ -218,6 +237,10 @@ def _best(rows: Mapping[str, Row], models: Sequence[str]) -> dict[str, float]:
     return {name: max(row[name] for row in measured) for name in METRICS} if measured else {}
 
 
-def _speeds(model: str, runs: Sequence[Row]) -> list[str]:
+def _facts(model: str, runs: Sequence[Row]) -> list[str]:
+    """Weight decay, size and speeds of a system."""
     runs = [run for run in runs if run["model"] == model]
-    return [f"{np.mean([run[key] for run in runs]):,.0f}" for key in SPEEDS]
+    training = runs[0]["settings"]["training"]
+    spared = f", not on {' or '.join(training['undecayed'].split())}" if training["undecayed"].split() else ""
+    decay = f"{training['decay']:g}{spared}" if training["decay"] else "0"
+    return [decay, *(f"{np.mean([run[key] for run in runs]):,.0f}" for key in SPEEDS)]

@@ -14,7 +14,7 @@ from drpn.dataset.folder import Dataset
 from drpn.errors import RunError
 from drpn.evaluation.metrics import METRICS, Metrics
 from drpn.output import atomic_file
-from drpn.recipes.runs import BUNDLE, CURVE_PICTURE, RUN, Run, first_difference, sections
+from drpn.recipes.runs import BUNDLE, CURVE_PICTURE, RUN, Run, first_difference, former_settings, sections
 from drpn.training.loop import CHECKPOINT, CURVE
 from drpn.training.settings import TrainingSettings
 from drpn.versioned import read_versioned, write_versioned
@@ -53,8 +53,8 @@ class Task:
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """Return default settings, which fill in settings that did not exist when an older run was made."""
-        return sections(type(self.settings)(), TrainingSettings())
+        """Return the settings that fill in those that did not exist when an older run was made."""
+        return former_settings(type(self.settings))
 
 
 @dataclass(frozen=True)

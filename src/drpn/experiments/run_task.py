@@ -11,6 +11,7 @@ from drpn.bundle.files import pick_device
 from drpn.dataset.folder import Dataset
 from drpn.evaluation.metrics import Metrics
 from drpn.experiments.results import Task, write_result
+from drpn.layers.precision import Precision
 from drpn.models.base import ClickModel
 from drpn.models.drpn import Drpn
 from drpn.progress import Progress, Silent
@@ -42,7 +43,8 @@ def run_task(task: Task, progress: Progress) -> None:
     curve: list[dict[str, Any]] = [json.loads(line) for line in points]
     clicks = bundle.manifest["training"]["clicks"]
     with explain_out_of_memory("model.size", task.settings.size):
-        metrics, measured = _measure(bundle.model, Dataset.open(task.folder, verify=False))
+        dataset = Dataset.open(task.folder, verify=False)
+        metrics, measured = _measure(bundle.model, dataset, task.training.precision)
     facts = {
         "parameters": sum(parameter.numel() for parameter in bundle.model.parameters()),
         "clicks": clicks,
@@ -69,13 +71,13 @@ def free_gpu_memory() -> None:
         torch.cuda.empty_cache()
 
 
-def _measure(model: ClickModel, dataset: Dataset) -> tuple[Metrics, dict[str, Any]]:
+def _measure(model: ClickModel, dataset: Dataset, precision: Precision) -> tuple[Metrics, dict[str, Any]]:
     """Return the test metrics and the facts about them: speed, means and, for a DRPN, gamma and noise AUC."""
     device = pick_device()
     model = model.to(device)
     tables = Tables.from_dataset(dataset, device, reads=model.reads, needs=model.needs)
     impressions = dataset.impressions("test")
-    _, metrics, seconds = measure_model(model, tables, impressions, Silent(), warm_up=True)
+    _, metrics, seconds = measure_model(model, tables, impressions, Silent(), precision=precision, warm_up=True)
     facts: dict[str, Any] = {"impressions_per_second": round(len(impressions) / seconds, 1)}
     facts["test"] = {name: round(value, 6) for name, value in metrics.mean().items()}
     if isinstance(model, Drpn):

@@ -52,7 +52,9 @@ class DrpnSettings:
     denoise: bool = True
     """Use the denoising aggregators (off: the paper's DRPN-D)."""
     graph: bool = True
-    """Use the graph network and its collaborative view (off: DRPN-G)."""
+    """Use id vectors, the graph network and their collaborative view (off: DRPN-G)."""
+    graph_network: bool = True
+    """Let stories read their graph neighbours (off: the collaborative view has id vectors alone, DRPN-G + ids)."""
     clicked: bool = True
     """Read clicked stories (off: DRPN-P)."""
     skipped: bool = True
@@ -69,11 +71,12 @@ class DrpnSettings:
 ABLATIONS = {
     "drpn-d": DrpnSettings(denoise=False),
     "drpn-g": DrpnSettings(graph=False),
+    "drpn-g-ids": DrpnSettings(graph_network=False),
     "drpn-dg": DrpnSettings(denoise=False, graph=False),
     "drpn-n": DrpnSettings(skipped=False),
     "drpn-p": DrpnSettings(clicked=False),
 }
-"""The variants of Table 3, each without one part of DRPN."""
+"""The variants of Table 3, each without one part of DRPN; drpn-g-ids is not in the paper."""
 
 
 class ContentAggregator(nn.Module):
@@ -213,13 +216,11 @@ class FusionNet(nn.Module):
         return split_heads(self.user(user), len(self.out))
 
     def forward(self, user: Float[Tensor, "B F D"], candidate: TableRows) -> Float[Tensor, "B C F"]:
-        """The weight of each interest vector."""
-        # Eq. 9: beta = tanh([u_f; r_c] W_1 + b_1) W_2 + b_2
+        """Eq. 9: beta = tanh([u_f; r_c] W_1 + b_1) W_2 + b_2, the weight of each interest vector."""
         return interest_weights(user, candidate, self.out, self.bias)
 
     def score(self, readers: "ViewReaders", candidate: TableRows, plain: TableRows) -> Float[Tensor, "B C"]:
-        """The score of each candidate in this view."""
-        # Eqs. 10 and 11: u . r with u = sum over f of beta_f interest_f
+        """Eqs. 10 and 11: u . r with u = sum over f of beta_f interest_f, for each candidate."""
         return interest_scores(readers.user, candidate, self.out, self.bias, readers.interests, plain)
 
 
@@ -348,7 +349,7 @@ class Drpn(ClickModel[Encoded, Readers]):
         self.semantic = View(settings, self_attention=True)
         if settings.graph:
             self.id = IdVectors(shape.news, size, settings.id_dropout)
-            self.graph = GraphNetwork(size, settings.graph_heads)
+            self.graph = GraphNetwork(size, settings.graph_heads) if settings.graph_network else None
             self.collaborative = View(settings, self_attention=False)
 
     @property
@@ -361,8 +362,9 @@ class Drpn(ClickModel[Encoded, Readers]):
         title = self.title(news.words)
         encoded = {"semantic": self.semantic.project(title, title)}
         if self.settings.graph:
-            own = self.id(news.rows)
-            graph = self.graph(own, self.id.of_neighbours(news.neighbours), news.neighbours != 0)
+            own = graph = self.id(news.rows)
+            if self.graph is not None:
+                graph = self.graph(own, self.id.of_neighbours(news.neighbours), news.neighbours != 0)
             encoded["collaborative"] = self.collaborative.project(graph, own)
         return encoded
 
@@ -374,10 +376,9 @@ class Drpn(ClickModel[Encoded, Readers]):
     def match(
         self, encoded: Encoded, readers: Readers, candidates: Int[Tensor, "B C"], context: Context
     ) -> Float[Tensor, "B C"]:
-        """Section 4.7: the score of each candidate."""
+        """Section 4.7: u^t . r^t + u^o . r^o, the score of each candidate."""
         rows = self.candidates(encoded, candidates)
         scores = [self.view(name).fusion.score(reader, *rows[name]) for name, reader in readers.items()]
-        # u^t . r^t + u^o . r^o
         return torch.stack(scores).sum(0)
 
     def candidates(self, encoded: Encoded, candidates: Int[Tensor, "B C"]) -> dict[str, tuple[TableRows, TableRows]]:
@@ -390,9 +391,8 @@ class Drpn(ClickModel[Encoded, Readers]):
         matches, rows = {}, self.candidates(encoded, batch.candidates)
         for name, reader in self.read(encoded, batch.profiles).items():
             fusion, (candidate, plain) = self.view(name).fusion, rows[name]
-            matches[name] = ViewMatch(
-                fusion.score(reader, candidate, plain), reader.weights, fusion(reader.user, candidate)
-            )
+            score, beta = fusion.score(reader, candidate, plain), fusion(reader.user, candidate)
+            matches[name] = ViewMatch(score, reader.weights, beta)
         return matches
 
     def view(self, name: str) -> View:

@@ -21,6 +21,7 @@ from drpn.evaluation.metrics import Metrics, measure
 from drpn.evaluation.scoring import score_on_device
 from drpn.evaluation.submission import ScoresFormat, write_scores
 from drpn.explanation.faithful import faithfulness
+from drpn.layers.precision import Precision
 from drpn.models.base import ClickModel
 from drpn.models.drpn import Drpn
 from drpn.models.encode import encode_all
@@ -61,7 +62,14 @@ def evaluate(
     run = Run.open(path)
     models = {run.facts["model"]: run.bundle().model}
     return measure_models(
-        models, run.dataset(), split, scores=scores, scores_format=scores_format, seed=seed, progress=progress
+        models,
+        run.dataset(),
+        split,
+        precision=run.facts["settings"]["training"]["precision"],
+        scores=scores,
+        scores_format=scores_format,
+        seed=seed,
+        progress=progress,
     )
 
 
@@ -70,6 +78,7 @@ def measure_models(
     dataset: Dataset,
     split: SplitName = "test",
     *,
+    precision: Precision = "auto",
     scores: Path | None = None,
     scores_format: ScoresFormat = "mind",
     seed: int = 0,
@@ -83,7 +92,10 @@ def measure_models(
     impressions = dataset.impressions(split)
     device = pick_device()
     tables = Tables.from_dataset(dataset, device)
-    measured = {name: measure_model(model.to(device), tables, impressions, progress) for name, model in models.items()}
+    measured = {
+        name: measure_model(model.to(device), tables, impressions, progress, precision=precision)
+        for name, model in models.items()
+    }
     first = next(iter(models))
     if scores is not None:
         first_scores = measured[first].scores.cpu().numpy()
@@ -109,17 +121,23 @@ class Measured(NamedTuple):
 
 
 def measure_model(
-    model: ClickModel, tables: Tables, impressions: Impressions, progress: Progress, *, warm_up: bool = False
+    model: ClickModel,
+    tables: Tables,
+    impressions: Impressions,
+    progress: Progress,
+    *,
+    precision: Precision = "auto",
+    warm_up: bool = False,
 ) -> Measured:
     """Score the impressions and compute their metrics.
 
     With `warm_up`, a GPU scores once before the timed pass, because the first pass also compiles kernels.
     """
     if warm_up and next(model.parameters()).is_cuda:
-        score_on_device(model, tables, impressions, Silent())
+        score_on_device(model, tables, impressions, Silent(), precision=precision)
         torch.cuda.synchronize()
     start = time.perf_counter()
-    scores = score_on_device(model, tables, impressions, progress)
+    scores = score_on_device(model, tables, impressions, progress, precision=precision)
     with progress.stage("metrics"):
         metrics = measure(scores, impressions.clicked, impressions.offsets)
     return Measured(scores, metrics, time.perf_counter() - start)

@@ -111,6 +111,11 @@ def sections(settings: Any, training: TrainingSettings) -> Sections:
     return plain
 
 
+def former_settings(kind: type) -> Sections:
+    """Return what an older run did where it does not have a setting of today: mostly today's default."""
+    return sections(kind(), TrainingSettings(undecayed=""))
+
+
 def run_facts(dataset: Dataset, model: str, settings: Any, training: TrainingSettings) -> dict[str, Any]:
     """Return the contents of run.json: versions, model, settings and dataset."""
     return {

@@ -15,10 +15,11 @@ from drpn.dataset.folder import Dataset
 from drpn.errors import DivergedError, TrainingError
 from drpn.evaluation.metrics import measure
 from drpn.evaluation.scoring import score_on_device
+from drpn.layers.precision import Precision
 from drpn.models.base import ClickModel
 from drpn.progress import Progress, Silent
 from drpn.recipes.needs import check_requirements
-from drpn.recipes.runs import BUNDLE, CURVE_PICTURE, TENSORBOARD, Run, run_facts, sections
+from drpn.recipes.runs import BUNDLE, CURVE_PICTURE, TENSORBOARD, Run, former_settings, run_facts
 from drpn.recipes.settings import entry, training_defaults
 from drpn.training.devices import check_precision, choose_device, data_device, explain_out_of_memory
 from drpn.training.loop import CHECKPOINT, Loop, OnPoint, Trained
@@ -53,8 +54,8 @@ def train(
     clicks = Clicks.from_impressions(dataset.impressions("train"), data_place)
     if not len(clicks):
         raise TrainingError(f"{folder} has nothing to train on: no impression has a click and a skip")
-    defaults = sections(type(settings)(), TrainingSettings())
-    run = Run.start(out, run_facts(dataset, model, settings, training), defaults, resume=resume)
+    facts = run_facts(dataset, model, settings, training)
+    run = Run.start(out, facts, former_settings(type(settings)), resume=resume)
     if resume and (out / BUNDLE).exists():
         progress.note(f"{out} is already fully trained")
         return run
@@ -70,7 +71,8 @@ def train(
             with _point_writer(out, len(clicks), tensorboard=tensorboard) as on_point:
                 loop = Loop(network, tables, sampler, training, out, progress, on_point)
                 trained = loop.run(
-                    lambda current: validation_auc(current, tables, dataset, settings.size), resume=resume
+                    lambda current: validation_auc(current, tables, dataset, settings.size, training.precision),
+                    resume=resume,
                 )
     except BaseException:
         if not (out / CHECKPOINT).exists():
@@ -87,11 +89,13 @@ def train(
     return run
 
 
-def validation_auc(model: ClickModel, tables: Tables, dataset: Dataset, size: int) -> float:
+def validation_auc(
+    model: ClickModel, tables: Tables, dataset: Dataset, size: int, precision: Precision = "auto"
+) -> float:
     """Return the mean AUC on the validation split; `size` is model.size, named in the error if memory runs out."""
     impressions = dataset.impressions("validation")
     with explain_out_of_memory("model.size", size):
-        scores = score_on_device(model, tables, impressions, Silent())
+        scores = score_on_device(model, tables, impressions, Silent(), precision=precision)
     if not torch.isfinite(scores).all():
         raise DivergedError("the model's scores are no longer finite: the training has diverged; lower training.rate")
     auc = measure(scores, impressions.clicked, impressions.offsets).mean()["auc"]

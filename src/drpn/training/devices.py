@@ -1,7 +1,7 @@
 """Choose the device and the precision of a training."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 
 import torch
 
@@ -31,14 +31,6 @@ def check_precision(settings: TrainingSettings, device: torch.device) -> None:
     """Refuse bf16 on a CPU: some CPUs that advertise it kill the process without a message."""
     if settings.precision == "bf16" and device.type == "cpu":
         raise SettingsError("training.precision is 'bf16', which needs a GPU; choose 'fp32' or 'auto'")
-
-
-def precision(settings: TrainingSettings, device: torch.device) -> AbstractContextManager[object]:
-    """Return a context in which matrix products use the precision of the settings; weights stay in fp32."""
-    chosen = settings.precision
-    if chosen == "bf16" or (chosen == "auto" and device.type == "cuda"):
-        return torch.autocast(device.type, dtype=torch.bfloat16)
-    return nullcontext()
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from drpn.layers.gather import give_sparse_gradient
 from drpn.models.base import ClickModel
-from drpn.training.settings import TrainingSettings
+from drpn.training.settings import WEIGHT_KINDS, TrainingSettings, WeightKind
 
 
 def build_optimiser(model: ClickModel, settings: TrainingSettings) -> torch.optim.Optimizer:
@@ -19,14 +19,43 @@ def build_optimiser(model: ClickModel, settings: TrainingSettings) -> torch.opti
         "fused": True,
         "capturable": next(model.parameters()).is_cuda,
     }
-    if settings.optimiser == "adam":
-        return torch.optim.AdamW(model.parameters(), **options)
-    tables = [module.weight for module in model.modules() if isinstance(module, nn.Embedding)]
-    for table in tables:
-        give_sparse_gradient(table)
-    others = [parameter for parameter in model.parameters() if all(parameter is not table for table in tables)]
-    groups: list[dict[str, Any]] = [{"params": others}, {"params": tables, "lazy": True}]
-    return LazyAdam(groups, **options)
+    lazy = settings.optimiser == "lazy-adam"
+    groups: dict[tuple[bool, bool], list[nn.Parameter]] = {}
+    for kind, parameters in weights_by_kind(model).items():
+        is_lazy = lazy and kind == "tables"
+        groups.setdefault((kind in settings.undecayed_kinds, is_lazy), []).extend(parameters)
+        for table in parameters if is_lazy else ():
+            give_sparse_gradient(table)
+    parts: list[dict[str, Any]] = [
+        {"params": parameters} | ({"weight_decay": 0.0} if undecayed else {}) | ({"lazy": True} if is_lazy else {})
+        for (undecayed, is_lazy), parameters in groups.items()
+        if parameters
+    ]
+    return LazyAdam(parts, **options) if lazy else torch.optim.AdamW(parts, **options)
+
+
+def weights_by_kind(model: nn.Module) -> dict[WeightKind, list[nn.Parameter]]:
+    """Return all parameters of a model, each once, by the kinds that `training.undecayed` names."""
+    kinds: dict[WeightKind, list[nn.Parameter]] = {kind: [] for kind in WEIGHT_KINDS}
+    counted: set[int] = set()
+    for module in model.modules():
+        for name, parameter in module.named_parameters(recurse=False):
+            if id(parameter) not in counted:
+                counted.add(id(parameter))
+                kinds[_kind(module, name, parameter)].append(parameter)
+    return kinds
+
+
+def _kind(module: nn.Module, name: str, parameter: nn.Parameter) -> WeightKind:
+    if isinstance(module, nn.Embedding):
+        return "tables"
+    if isinstance(module, nn.LayerNorm) or name in ("scale", "shift"):
+        return "norms"
+    if parameter.ndim == 0:
+        return "scalars"
+    if parameter.ndim > 1:
+        return "matrices"
+    return "biases" if "bias" in name else "missing"
 
 
 class LazyAdam(torch.optim.AdamW):

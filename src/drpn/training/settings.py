@@ -1,10 +1,15 @@
 """Settings of a training."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast, get_args
+
+from drpn.layers.precision import Precision
 
 DEVICE_SETTINGS = ("device", "compile", "record", "data", "save_seconds")
 """Settings that change how a training runs, not what it learns; a run can be resumed with different ones."""
+WeightKind = Literal["tables", "matrices", "norms", "biases", "missing", "scalars"]
+"""The kinds of weights of a model that decay can spare."""
+WEIGHT_KINDS: tuple[WeightKind, ...] = get_args(WeightKind)
 _TCE_SETTINGS = ("tce_rate", "tce_steps")
 
 
@@ -29,6 +34,9 @@ class TrainingSettings:
     """Learning rate of Adam."""
     decay: float = 0.0
     """Weight decay, decoupled as in AdamW. 0 is plain Adam."""
+    undecayed: str = "scalars"
+    """Kinds of weights that decay leaves alone, separated by spaces: tables (of word and id vectors), matrices, norms,
+    biases, missing (learned vectors for something missing, such as an empty history) and scalars (DRPN's gamma)."""
     optimiser: Literal["adam", "lazy-adam"] = "adam"
     """lazy-adam updates only those rows of the word and ID tables that a batch uses. It is faster on a CPU but not
     equivalent to Adam, so the trained weights differ."""
@@ -48,8 +56,9 @@ class TrainingSettings:
     """Seed of weights, sampling and dropout. On a CPU the same seed and settings give the same weights."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """auto: a GPU if there is one, otherwise the CPU."""
-    precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """Precision of matrix products; weights stay in fp32. auto: bf16 on a GPU, fp32 on a CPU."""
+    precision: Precision = "auto"
+    """Precision of matrix products in training and evaluation; weights stay in fp32. auto: bf16 on a GPU, fp32 on a
+    CPU."""
     compile: bool = True
     """On a GPU with `record`: compile the model before capturing the step. Compiling takes about a minute, so it pays
     off in trainings of several minutes."""
@@ -69,7 +78,15 @@ class TrainingSettings:
             raise ValueError(f"seed is {self.seed}; it takes 0 or more")
         if self.decay < 0:
             raise ValueError(f"decay is {self.decay}; it takes 0 or more")
+        for kind in self.undecayed.split():
+            if kind not in WEIGHT_KINDS:
+                raise ValueError(f"undecayed names '{kind}'; choose from {', '.join(WEIGHT_KINDS)}")
         if not self.rate > 0:
             raise ValueError(f"rate is {self.rate}; it takes a number above 0")
         if not 0 < self.tce_rate < 1:
             raise ValueError(f"tce_rate is {self.tce_rate}; it takes a share above 0 and below 1")
+
+    @property
+    def undecayed_kinds(self) -> tuple[WeightKind, ...]:
+        """The kinds of weights without decay."""
+        return cast(tuple[WeightKind, ...], tuple(self.undecayed.split()))

@@ -17,8 +17,8 @@ from torch import Tensor
 from drpn.batches.batch import Batch, NewsRows, count_distinct_stories, distinct_stories
 from drpn.batches.samples import Plan
 from drpn.batches.tables import Tables
+from drpn.layers.precision import matrix_precision
 from drpn.models.base import ClickModel
-from drpn.training.devices import precision
 from drpn.training.loss import click_loss, dropped_samples, truncated_loss
 from drpn.training.prefetch import prefetch
 from drpn.training.settings import TrainingSettings
@@ -92,7 +92,7 @@ class Stepper:
 
     def loss(self, news: NewsRows, batch: Batch) -> Float[Tensor, ""]:
         """The loss of a batch with positions into the stories."""
-        with precision(self.settings, batch.candidates.device):
+        with matrix_precision(self.settings.precision, batch.candidates.device):
             scores = self.model.score(self.model.encode_news(news), batch)
         if self.settings.loss == "tce":
             return truncated_loss(scores, batch.candidate_mask, self._dropped)
