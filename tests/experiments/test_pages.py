@@ -50,7 +50,8 @@ def test_table_cells(compared: Compared) -> None:
     runs = [run for run in compared.runs if run["model"] == "nrms"]
     assert cells["parameters"] == f"{runs[0]['parameters']:,}"
     assert cells["training, samples/s"] == f"{sum(run['samples_per_second'] for run in runs) / 2:,.0f}"
-    assert len(with_profile.heads) == len(without_profile.heads) == len(main.heads) - 3
+    assert len(with_profile.heads) == len(without_profile.heads) == len(main.heads) - 4
+    assert cells["weight decay"] == "0"
     bold = [row[1] for row in main.rows if row and row[1].startswith("**")]
     best = max(row["auc"] for row in compared.rows if row["group"] == "all" and row["model"] in ("drpn", "nrms"))
     assert len(bold) == 1
@@ -61,7 +62,7 @@ def test_markdown_is_well_formed(compared: Compared) -> None:
     for name, comparisons in (("table2", 3), ("table3", 1)):
         page = (compared.out / f"{name}.md").read_text()
         blocks = re.findall(r"(?:^\|.*\n)+", page, re.MULTILINE)
-        assert len(blocks) == (4 if name == "table3" else 3)  # one more for the noise AUC
+        assert len(blocks) == (5 if name == "table3" else 3)  # one more each for the noise AUC and gamma
         for block in blocks:
             lines = block.splitlines()
             assert len({line.count("|") for line in lines}) == 1

@@ -253,8 +253,10 @@ def test_bf16_gradients_at_the_sizes_of_the_paper_against_float64(name: str) -> 
     model = CATALOGUE[name].model(settings, shape).train()
     with torch.no_grad():
         for key, parameter in model.named_parameters():
-            if parameter.ndim == 1 or "table" in key:  # as large as after training
+            if parameter.ndim == 1 or "table" in key:
                 parameter.add_(0.3 * torch.randn_like(parameter))
+            elif "denoise" in key or "graph" in key:
+                parameter.mul_(3)  # so that the denoising weights differ between stories, as after training
     reference = deepcopy(model).double()
     news, users, cpu = random_news(), 64, torch.device("cpu")
     rows = torch.randint(1, NEWS, (users, 30 + 60 + 5), device="cuda", dtype=torch.int32)
@@ -265,22 +267,22 @@ def test_bf16_gradients_at_the_sizes_of_the_paper_against_float64(name: str) -> 
     with matrix_precision("bf16", torch.device("cuda")):
         scores = model.score(model.encode_news(news), batch)
     click_loss(scores, candidates > 0).backward()
-    errors = {
-        key: relative_error(weight.grad.cpu(), expected.grad)
-        for (key, weight), expected in zip(model.named_parameters(), reference.parameters(), strict=True)
-        if expected.grad is not None and expected.grad.norm() > 1e-9
+    whole, expected = (
+        torch.cat([weight.grad.flatten().cpu() for weight in network.parameters() if weight.grad is not None])
+        for network in (model, reference)
+    )
+    assert relative_error(whole, expected) < 0.02
+    gradients = {
+        key: (weight.grad.cpu().double(), other.grad)
+        for (key, weight), other in zip(model.named_parameters(), reference.parameters(), strict=True)
+        if other.grad is not None
     }
-    worst = sorted(errors.items(), key=lambda item: -item[1])
-    print(name, len(errors), "worst:", worst[:8], {key: error for key, error in errors.items() if "gamma" in key})
-    if name.startswith("drpn"):
-        assert sum("gamma" in key for key in errors) == 4
-        assert sum("contrary" in key for key in errors) >= 4 * 3
-    assert worst[0][1] < 0.1, worst[:5]
-    whole = [
-        torch.cat([w.grad.flatten().cpu().double() for w in net.parameters() if w.grad is not None])
-        for net in (model, reference)
-    ]
-    assert relative_error(*whole) < 0.02
+    for part, count in {"gamma": 4, "contrary": 4 * 6}.items() if name.startswith("drpn") else ():
+        assert sum(part in key for key in gradients) == count
+    errors = {key: relative_error(*pair) for key, pair in gradients.items()}
+    print(name, sorted(((round(error, 4), key) for key, error in errors.items()), reverse=True)[:6])
+    for key, (gradient, other) in gradients.items():  # below a millionth of the whole a gradient is rounding
+        assert (gradient - other).norm() < 0.15 * other.norm() + 1e-6 * expected.norm(), (key, errors[key])
 
 
 def test_evaluation_has_the_precision_that_was_asked_for() -> None:

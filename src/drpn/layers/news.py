@@ -146,7 +146,7 @@ class IdVectors(nn.Module):
         """The vector of each story; row 0 stands for padding and for stories that came after the dataset."""
         known = news != 0
         if self.training:
-            self.met[news] = True
+            self._meet(news)
             if self.dropped:
                 known = known & (torch.rand(news.shape, device=news.device) >= self.dropped)
         else:
@@ -157,9 +157,12 @@ class IdVectors(nn.Module):
         """The vectors of graph neighbours; zeros for padding."""
         vectors = gather_rows(self.table.weight, news)
         if self.training:
-            self.met[news] = True
+            self._meet(news)
             return vectors
         return where_present(vectors, self.met[news] | (news == 0), self.unknown)
+
+    def _meet(self, news: Int[Tensor, "..."]) -> None:
+        self.met.index_fill_(0, news.flatten().long(), True)  # not met[news] = True, which copies from the host
 
 
 def forget_met(model: nn.Module) -> None:
