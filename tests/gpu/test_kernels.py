@@ -277,7 +277,7 @@ def test_bf16_gradients_at_the_sizes_of_the_paper_against_float64(name: str) -> 
         for (key, weight), other in zip(model.named_parameters(), reference.parameters(), strict=True)
         if other.grad is not None
     }
-    for part, count in {"gamma": 4, "contrary": 4 * 6}.items() if name.startswith("drpn") else ():
+    for part, count in {"gamma": 4, "contrary": 4 * 5}.items() if name.startswith("drpn") else ():
         assert sum(part in key for key in gradients) == count
     errors = {key: relative_error(*pair) for key, pair in gradients.items()}
     print(name, sorted(((round(error, 4), key) for key, error in errors.items()), reverse=True)[:6])
@@ -310,8 +310,8 @@ def test_captured_steps_meet_the_stories_of_plain_steps(compiled: bool) -> None:
         model, batch = build("drpn", shape).cuda().train(), random_batch(users=64)
         forget_met(model)
         tables = Tables(random_news(), batch.profiles.clicked, batch.profiles.skipped)
-        users = torch.randint(0, 64, (32,), device="cuda")
-        candidates = torch.randint(1, NEWS, (32, 5), device="cuda")
+        users = torch.arange(32, device="cuda") // 16  # two users, so that most stories are in no batch
+        candidates = torch.randint(1, 40, (32, 5), device="cuda")
         step = kind(model, tables, build_optimiser(model, settings), settings)
         plan = Plan(users, candidates, torch.zeros_like(users))
         step.prepare(plan)
@@ -453,6 +453,7 @@ def test_every_model_trains_in_bf16(name: str) -> None:
     settings = TrainingSettings(batch=16, rate=1e-3, compile=False)
     profiles = batch.profiles
     tables = Tables(random_news(), profiles.clicked, profiles.skipped, neighbours=profiles.neighbours)
+    forget_met(model)
     step = CapturedStepper(model, tables, build_optimiser(model, settings), settings)
     users = torch.arange(64, device="cuda").repeat(2)
     plan = Plan(users, torch.randint(1, NEWS, (128, 5), device="cuda"), torch.zeros_like(users))
