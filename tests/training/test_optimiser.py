@@ -7,8 +7,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
+from contract_cases import build
 from drpn.models.base import ClickModel
-from drpn.training.optimiser import build_optimiser
+from drpn.models.catalogue import CATALOGUE
+from drpn.training.optimiser import build_optimiser, weights_by_kind
 from drpn.training.settings import TrainingSettings
 
 ROWS, SIZE, RATE = 7, 3, 0.1
@@ -24,9 +26,11 @@ class Lookup(nn.Module):
         self.layer = nn.Linear(SIZE, 1)
 
 
-def trained(name: str, used: list[list[int]], *, sparse: bool = True, decay: float = 0.0) -> Lookup:
+def trained(
+    name: str, used: list[list[int]], *, sparse: bool = True, decay: float = 0.0, undecayed: str = ""
+) -> Lookup:
     model = Lookup()
-    settings = TrainingSettings(rate=RATE, decay=decay, optimiser=name)  # type: ignore[arg-type]
+    settings = TrainingSettings(rate=RATE, decay=decay, undecayed=undecayed, optimiser=name)  # type: ignore[arg-type]
     optimiser = build_optimiser(cast(ClickModel, model), settings)
     for rows in used:
         optimiser.zero_grad()
@@ -106,3 +110,65 @@ def test_adam_updates_rows_used_earlier_and_lazy_adam_does_not() -> None:
     assert not torch.equal(after_one, after_two)
     after_one, after_two = (trained("lazy-adam", used).table.weight[1] for used in ([[1]], [[1], [2]]))
     assert torch.equal(after_one, after_two)
+
+
+def after_decay_alone(name: str, undecayed: str, optimiser: str = "adam") -> dict[str, float]:
+    """What is left of each weight of a model after one step in which every gradient is zero: 1 without decay."""
+    model = build(name).float()
+    settings = TrainingSettings(rate=RATE, decay=0.5, undecayed=undecayed, optimiser=optimiser)  # type: ignore[arg-type]
+    before = {key: value.detach().clone().fill_(2.0) for key, value in model.named_parameters()}
+    with torch.no_grad():
+        for key, value in model.named_parameters():
+            value.copy_(before[key])
+            value.grad = torch.zeros_like(value)
+    build_optimiser(model, settings).step()
+    return {key: float(value.detach().flatten()[0]) / 2 for key, value in model.named_parameters()}
+
+
+def test_decay_never_reaches_gamma_unless_asked_to() -> None:
+    left = after_decay_alone("drpn", TrainingSettings().undecayed)
+    for key, share in left.items():
+        assert share == pytest.approx(1.0 if key.endswith("gamma") else 1 - RATE * 0.5), key
+    assert sum(key.endswith("gamma") for key in left) == 4
+    assert all(share == pytest.approx(0.95) for share in after_decay_alone("drpn", "").values())
+
+
+@pytest.mark.parametrize(
+    ("kind", "spared"),
+    [
+        ("norms", ["title.norm.weight", "title.norm.bias"]),
+        ("biases", ["semantic.fusion.bias", "title.aggregate.hidden.bias"]),
+        ("missing", ["id.unknown", "graph.lonely", "title.untitled"]),
+        ("tables", ["id.table.weight", "title.words.table.weight"]),
+        ("matrices", ["graph.query.weight", "semantic.fusion.out"]),
+    ],
+)
+def test_each_kind_of_weights_can_be_spared(kind: str, spared: list[str]) -> None:
+    left = after_decay_alone("drpn", kind)
+    kinds = weights_by_kind(build("drpn"))
+    assert sum(share == 1.0 for share in left.values()) == len(kinds[kind])  # type: ignore[index]
+    assert all(left[key] == 1.0 for key in spared)
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_every_weight_has_one_kind_and_one_place_in_the_optimiser(name: str) -> None:
+    model = build(name)
+    parameters = sorted(map(id, model.parameters()))
+    assert sorted(id(weight) for weights in weights_by_kind(model).values() for weight in weights) == parameters
+    for optimiser in ("adam", "lazy-adam"):
+        groups = build_optimiser(model, TrainingSettings(decay=1, optimiser=optimiser)).param_groups  # type: ignore[arg-type]
+        assert sorted(id(weight) for group in groups for weight in group["params"]) == parameters
+        assert all(group["weight_decay"] in (0, 1) for group in groups)
+
+
+def test_lazy_tables_can_be_spared_too() -> None:
+    used = [list(range(ROWS))] * 3
+    spared, decayed = (trained("lazy-adam", used, decay=0.5, undecayed=kinds) for kinds in ("tables", ""))
+    plain = trained("lazy-adam", used)
+    assert not torch.equal(spared.table.weight, decayed.table.weight)
+    assert not torch.equal(spared.layer.weight, plain.layer.weight)
+
+
+def test_an_unknown_kind_of_weights_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^undecayed names 'gamma'; choose from tables, matrices, norms, biases, "):
+        TrainingSettings(undecayed="norms gamma")
