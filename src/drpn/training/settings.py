@@ -22,8 +22,9 @@ def ignored_settings(loss: str) -> tuple[str, ...]:
 class TrainingSettings:
     """How a model is trained.
 
-    `negatives` is the paper's. The paper does not state the learning rate, the batch size or the optimiser: these are
-    those of its authors' code. `epochs` and `patience` are our choice.
+    `negatives` is the paper's. The paper does not state the learning rate, the batch size or the optimiser. Rate and
+    optimiser are those of its authors' code; `batch` is what that code gives to each of four GPUs. `epochs` and
+    `patience` are our choice: the authors' code trains ten epochs and keeps the best.
     """
 
     epochs: int = 5
