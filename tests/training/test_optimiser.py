@@ -113,7 +113,7 @@ def test_adam_updates_rows_used_earlier_and_lazy_adam_does_not() -> None:
 
 
 def after_decay_alone(name: str, undecayed: str, optimiser: str = "adam") -> dict[str, float]:
-    """What is left of each weight of a model after one step in which every gradient is zero: 1 without decay."""
+    """The remaining share of each weight after one step in which every gradient is zero: 1 without decay."""
     model = build(name).float()
     settings = TrainingSettings(rate=RATE, decay=0.5, undecayed=undecayed, optimiser=optimiser)  # type: ignore[arg-type]
     before = {key: value.detach().clone().fill_(2.0) for key, value in model.named_parameters()}
