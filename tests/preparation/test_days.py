@@ -177,8 +177,8 @@ def test_thirty_days_of_logs(tmp_path: Path) -> None:
     notes = Notes()
     logs = write_mind(tmp_path / "logs", [*impressions(range(1, 30), each=100), *impressions([30], each=10, hours=[1])])
     dataset = prepare(logs, tmp_path / "data", progress=notes)
-    assert stretch_days(dataset) == {"profile": (1, 22), "train": (23, 27), "validation": (28, 28), "test": (29, 30)}
     assert [len(dataset.impressions(name)) for name in SPLITS] == [500, 100, 110]
+    assert stretch_days(dataset) == {"profile": (1, 22), "train": (23, 27), "validation": (28, 28), "test": (29, 30)}
     assert dataset.statistics["warnings"] == []
     assert not any("warning" in note for note in notes.messages)
 
