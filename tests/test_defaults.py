@@ -20,8 +20,6 @@ STATED: list[tuple[Any, str, Any, str]] = [
     (DataSettings, "neighbours", 5, "appendix A: the maximum of neighbour nodes"),
     (DataSettings, "graph", "co-click", "Section 4.4: neighbours have been clicked by the same user"),
     (DataSettings, "history", False, "Section 5.1: the profile is built in step (1) alone"),
-    (DataSettings, "train_days", 1, "Section 5.1: the 6th day"),
-    (DataSettings, "validation", 0.1, "Section 5.1: the first 10 %"),
     (TrainingSettings, "negatives", 4, "appendix A: the negative sampling ratio l_k"),
 ]
 
@@ -32,6 +30,9 @@ UNSTATED: list[tuple[Any, str, Any, str]] = [
     (TrainingSettings, "decay", 0.0, "the authors' code: plain Adam"),
     (TrainingSettings, "batch", 128, "the authors' code"),
     (DataSettings, "profile_days", None, "ours: in MIND's two parts all days before the 6th, the paper's five"),
+    (DataSettings, "train_days", None, "ours: in MIND's two parts the 6th day, as in Section 5.1"),
+    (DataSettings, "validation", None, "ours: in MIND's two parts the first 10 %, as in Section 5.1"),
+    (DataSettings, "users", "all", "ours: the authors leave out users without a profile; drpn reproduce does too"),
     (DrpnSettings, "id_dropout", 0.1, "ours: trains the vector of stories without a known id"),
 ]
 

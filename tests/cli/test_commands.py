@@ -83,6 +83,7 @@ def test_simulate_prepare_stats(drpn, tmp_path: Path) -> None:
     table = drpn("stats", "data").stdout
     assert "MIND, in the paper" in table
     assert "654,870" in table
+    assert "\ntraining  " in table
 
 
 def test_demo_quick_shows_three_readers(drpn) -> None:
@@ -153,7 +154,17 @@ def test_standard_output_has_only_the_results(tmp_path: Path, mind: Path) -> Non
     command = [sys.executable, "-m", "drpn.cli"]
     done = subprocess.run([*command, "prepare", mind, "--out", tmp_path / "data"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert len(done.stdout.splitlines()) == 2
+    first, *table, last = done.stdout.splitlines()
+    assert first.endswith("; 1 training impressions")
+    assert [line.split() for line in table] == [
+        ["from", "to", "impressions", "click", "and", "skip"],
+        ["profile", "window", "2019-11-09", "08:00", "2019-11-09", "09:00", "2"],
+        ["training", "2019-11-10", "08:00", "2019-11-10", "08:00", "1", "1"],
+        ["validation", "2019-11-11", "08:00", "2019-11-11", "08:00", "1", "1"],
+        ["test", "2019-11-11", "09:00", "2019-11-11", "09:00", "1", "1"],
+    ]
+    assert last.startswith("next: drpn stats ")
+    assert "\nwarning: test is tiny: 1 impressions with a click and a skip, fewer than 100\n" in done.stderr
     done = subprocess.run([*command, "stats", tmp_path / "data", "--json"], capture_output=True, text=True)
     assert json.loads(done.stdout)["users"] == 2
     assert done.stderr == ""

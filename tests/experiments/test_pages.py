@@ -11,13 +11,22 @@ from drpn.dataset.folder import Dataset
 from drpn.experiments.compare import Compared
 from drpn.experiments.pages import parts_of, tables, write_pages
 from drpn.experiments.paper import NAMES, TABLE2, TABLE3
-from drpn.experiments.table1 import is_mind_large
+from drpn.experiments.table1 import is_mind_large, table1
 
+SHOWN_AFTER_PROFILES = 17_400_106 + 14_085_557
+"""Shown stories of day 6 and of the second part; their sum is public, how many of them were clicked is a guess here."""
 MIND: dict[str, Any] = {
     "sources": [{"name": f"{part}/{name}.tsv"} for part in ("train", "dev") for name in ("news", "behaviors")],
     "columns": [],
-    "statistics": {"news": 104_151, "users": 711_222, "clicked_samples": 1_040_000, "skipped_samples": 25_000_000},
+    "statistics": {
+        "news": 104_151,
+        "users": 750_000,  # a guess
+        "profile_users": 654_870,
+        "clicked_samples": 1_260_000,
+        "skipped_samples": SHOWN_AFTER_PROFILES - 1_260_000,
+    },
 }
+"""MIND-large as public counts describe it."""
 
 
 def as_if_mind(compared: Compared, out: Path) -> Path:
@@ -111,9 +120,73 @@ def test_mind_large_is_recognised_by_its_files_and_statistics(data: Path) -> Non
     assert is_mind_large(MIND | {"sources": [*MIND["sources"], {"name": "vectors/glove.840B.300d.txt"}]})
     assert not is_mind_large(MIND | {"sources": []})  # generated data of the same shape
     assert not is_mind_large(MIND | {"columns": [{"name": "appeal"}]})  # a simulated newsroom
-    for name, value in {"news": 65_238, "users": 50_000, "clicked_samples": 236_344}.items():  # MIND-small
+    for name, value in {"news": 65_238, "profile_users": 45_000}.items():  # MIND-small
         assert not is_mind_large(MIND | {"statistics": MIND["statistics"] | {name: value}})
+    for name in ("users", "clicked_samples", "skipped_samples"):  # they depend on whose impressions are kept
+        assert is_mind_large(MIND | {"statistics": MIND["statistics"] | {name: 1}})
     assert not is_mind_large(Dataset.open(data).manifest)
+
+
+def test_groups_without_impressions_have_no_table(compared: Compared) -> None:
+    only = [row | {"impressions": 0 if row["group"] == "without_profile" else 9} for row in compared.rows]
+    (single,) = tables(2, compared.about, only, compared.runs)
+    assert single.caption == "Impressions of users with a profile, 9 with a click and a skip"
+    assert "parameters" in single.heads
+    nobody = [row | {"impressions": 0 if row["group"] == "with_profile" else 9} for row in compared.rows]
+    captions = [table.caption.partition(",")[0] for table in tables(2, compared.about, nobody, compared.runs)]
+    assert captions == ["All impressions", "Impressions of users without a profile"]
+
+
+def test_each_number_of_the_paper_is_in_the_row_that_counts_the_same() -> None:
+    """From public counts: 66,107,268 stories were shown to 654,870 users in five days."""
+    assert pytest.approx(4.14 + 96.80, abs=0.01) == 66_107_268 / 654_870
+    assert SHOWN_AFTER_PROFILES > 1_048_414 + 25_145_229  # the paper's samples are not those of all users
+    shares = {"validation": 0.5, "test": 0.6}
+    statistics = {
+        "users": 9,
+        "profile_users": 8,
+        "mean_title_words": 7.0,
+        "mean_title_words_with_labels": 9.0,
+        "mean_title_words_kept": 8.0,
+        "clicked_samples": 6,
+        "skipped_samples": 5,
+        "users_not_in_training": shares,
+        "of_profile_users": {"clicked_samples": 4, "skipped_samples": 3, "users_not_in_training": shares},
+        "mean_clicked": 2.0,
+        "mean_clicked_with_repeats": 2.5,
+        "mean_skipped": 3.0,
+        "mean_skipped_with_repeats": 3.5,
+    }
+    rows = table1(statistics)
+    assert {row.here: row.paper for row in rows} == {
+        "9": "",
+        "8": "654,870",
+        "7.00": "",
+        "9.00": "",
+        "8.00": "12.66",
+        "6": "",
+        "4": "1,048,414",
+        "5": "",
+        "3": "25,145,229",
+        "2.00": "",
+        "2.50": "4.14",
+        "3.00": "",
+        "3.50": "96.80",
+        "50.0%": "44.6%",
+        "60.0%": "48.7%",
+    }
+    labels = [row.label for row in rows]
+    assert labels[labels.index("clicked samples") + 1] == "  of users with a profile"
+
+
+def test_folders_of_older_versions_have_a_table() -> None:
+    rows = table1({"users": 9, "profile_users": 8, "mean_title_words": 7.0, "mean_clicked": 2.0})
+    assert [row.label for row in rows] == [
+        "users",
+        "users with a profile",
+        "words per title, mean",
+        "clicked stories per profile, mean",
+    ]
 
 
 @pytest.mark.parametrize("seeds", [1, 3])

@@ -7,12 +7,17 @@ from typing import Any
 
 import pytest
 
-from drpn.dataset.folder import Dataset
+from drpn.cli import printing
+from drpn.dataset.folder import MANIFEST, SPLITS, Dataset
 from drpn.dataset.requirements import REQUIREMENTS
 from drpn.errors import FolderError
+from drpn.evaluation.metrics import METRICS
+from drpn.experiments.paper import TABLE2, TABLE3
 from drpn.experiments.reproduce import Reproduced, protocol, reproduce
 from drpn.models.catalogue import CATALOGUE
+from drpn.recipes.prepare import prepare
 from drpn.recipes.settings import load_settings_of
+from drpn.versioned import write_versioned
 from small_comparison import MODELS, SETS
 
 SMALL = [*SETS, "data.vector_size=8", "training.epochs=1"]
@@ -42,12 +47,34 @@ def test_files_of_a_reproduction(done: Reproduced) -> None:
     assert verdicts["skipped stories help: DRPN-N is below DRPN"] in ("held", "failed", "not separated")
     assert len(document["runs"]) == 3
     first = (out / "table1.md").read_text()
-    assert f"| users | {Dataset.open(out / 'dataset').statistics['users']:,} | 654,870 |" in first
+    statistics = Dataset.open(out / "dataset").statistics
+    assert f"| users | {statistics['users']:,} |  |" in first
+    assert f"| users with a profile | {statistics['profile_users']:,} | 654,870 |" in first
+    assert "The paper does not say how it counts." in first
     assert "These are not the data of the paper" in first
     claims = (out / "claims.md").read_text()
     assert "| **not run** |" in claims
     assert "the paper's |" not in claims
-    assert "paper" not in (out / "table2.md").read_text()
+    page = (out / "table2.md").read_text()
+    assert ", paper" not in page
+    assert "left out of training, validation and test, as the paper's authors do" in page
+
+
+def test_users_without_a_profile_are_left_out(done: Reproduced, data: Path) -> None:
+    dataset, everyone = Dataset.open(done.compared.out / "dataset"), Dataset.open(data)
+    assert sum(dataset.statistics["impressions_left_out"].values()) > 0
+    assert set(dataset.statistics["users_without_profile"].values()) == {0.0}
+    assert everyone.statistics["users_without_profile"]["test"] > 0
+    for name in SPLITS:
+        part, whole = dataset.impressions(name), everyone.impressions(name)
+        profiled = (everyone.clicked[whole.users, 0] > 0) | (everyone.skipped[whole.users, 0] > 0)
+        assert list(part.ids) == [id for id, kept in zip(whole.ids, profiled, strict=True) if kept]
+    assert done.compared.has_profile.all()
+    for name in ("table2", "table3"):
+        page = (done.compared.out / f"{name}.md").read_text()
+        assert "## Impressions of users with a profile, " in page
+        assert "users without a profile, 0" not in page
+        assert "## All impressions" not in page
 
 
 def test_claims_are_judged_on_users_with_a_profile(done: Reproduced) -> None:
@@ -85,6 +112,79 @@ def test_a_different_dataset_is_refused(done: Reproduced, logs: Path, tmp_path: 
         run(tmp_path / "logs", out)
     with pytest.raises(FolderError, match=r"dataset was prepared without .*glove\.txt; remove "):
         run(logs, out, vectors=tmp_path / "glove.txt")
+
+
+MIND_COUNTS = {
+    "news": 104_151,
+    "users": 750_000,
+    "profile_users": 654_870,
+    "clicked_samples": 1_048_414,
+    "skipped_samples": 25_145_229,
+    "mean_clicked_with_repeats": 4.14,
+    "mean_skipped_with_repeats": 96.8,
+    "of_profile_users": {
+        "clicked_samples": 1_048_414,
+        "skipped_samples": 25_145_229,
+        "users_not_in_training": {"validation": 0.446, "test": 0.487},
+    },
+}
+"""Counts of MIND-large: public ones, the paper's where there are none, and a guess of the users in both parts."""
+
+
+@pytest.fixture
+def mind_logs(logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Small logs in MIND's format; a dataset prepared from them says that it has the counts of MIND-large."""
+    shutil.copytree(logs, tmp_path / "logs", ignore=shutil.ignore_patterns("truth.parquet"))
+
+    def as_mind_large(logs: Path, out: Path, *arguments: Any, **options: Any) -> None:
+        manifest = prepare(logs, out, *arguments, **options).manifest
+        write_versioned(out / MANIFEST, manifest | {"statistics": manifest["statistics"] | MIND_COUNTS})
+
+    monkeypatch.setattr("drpn.experiments.reproduce.prepare", as_mind_large)
+    return tmp_path / "logs"
+
+
+def test_the_paper_s_columns_are_next_to_ours_on_mind_large(
+    mind_logs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    done = run(mind_logs, out)
+    first = (out / "table1.md").read_text()
+    assert "| users with a profile | 654,870 | 654,870 |" in first
+    assert "|   of users with a profile | 25,145,229 | 25,145,229 |" in first
+    assert "These are not the data of the paper" not in first
+    for number, reported in ((2, TABLE2), (3, TABLE3)):
+        head, *rows = [
+            line.split(" | ") for line in (out / f"table{number}.md").read_text().splitlines() if "|" in line
+        ]
+        assert [text.strip(" |") for text in head[-4:]] == [
+            "AUC, paper",
+            "MRR, paper",
+            "nDCG@5, paper",
+            "nDCG@10, paper",
+        ]
+        shown = {row[0].strip("| "): [cell.strip(" |") for cell in row[-4:]] for row in rows}
+        expected = [f"{value / 100:.4f}" for value in reported["drpn"]]
+        assert shown["DRPN"] == expected
+    assert "| the paper's |" in (out / "claims.md").read_text()
+    monkeypatch.setenv("COLUMNS", "80")
+    printing.reproduction(done)
+    printed = capsys.readouterr().out
+    assert "Users with a profile, next to the paper's Tables 2 and 3" in printed
+    (line,) = [line.split() for line in printed.splitlines() if line.startswith("DRPN ")]
+    (row,) = [row for row in done.compared.rows if (row["model"], row["group"]) == ("drpn", "all")]
+    assert line[1:] == [
+        text
+        for name, value in zip(METRICS, TABLE2["drpn"], strict=True)
+        for text in (f"{row[name]:.4f}", f"{value / 100:.4f}")
+    ]
+
+
+def test_the_protocol_is_the_paper_s_with_any_settings_file(tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text("[data]\nwords = 20\n")
+    for settings in (protocol(), protocol(Path("mind-large")), protocol(tmp_path / "own.toml")):
+        assert (settings.users, settings.train_days, settings.validation) == ("with-profile", 1, 0.1)
+    assert protocol(sets=["data.users=all"]).users == "all"
 
 
 def test_data_settings_cover_the_needs_of_all_models(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,7 +35,8 @@ class Case:
     def folder(self, temporary: Path) -> Path:
         """The raw folder: written to `temporary`, or real data."""
         if self.written:
-            return write_two_parts(temporary / "logs")
+            write = write_thirty_days if self.name.startswith("thirty-days") else write_two_parts
+            return write(temporary / "logs")
         if not (DATA / self.name).is_dir():
             pytest.skip(f"{self.name} is not in shared/data next to the checkout")
         return DATA / self.name
@@ -47,6 +48,10 @@ WRITTEN = [
     Case("consecutive", raw_logs.read_mind, DataSettings(graph="consecutive"), written=True),
     Case("history-consecutive", raw_logs.read_mind, DataSettings(history=True, graph="consecutive"), written=True),
     Case("more", raw_logs.read_mind, DataSettings(abstracts=5, entities=2, user_neighbours=4), written=True),
+    Case("with-profile", raw_logs.read_mind, DataSettings(users="with-profile", user_neighbours=4), written=True),
+    Case("history-with-profile", raw_logs.read_mind, DataSettings(history=True, users="with-profile"), written=True),
+    Case("thirty-days", raw_logs.read_mind, written=True),
+    Case("thirty-days-with-profile", raw_logs.read_mind, DataSettings(users="with-profile"), written=True),
     Case("history-more", raw_logs.read_mind, DataSettings(history=True, user_neighbours=30), written=True),
 ]
 REAL = [
@@ -114,7 +119,10 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     temporary = tmp_path_factory.mktemp(case.name)
     logs = case.folder(temporary)
     dataset = prepare(logs, temporary / "dataset", case.settings, skip_unknown_news=case.skip_unknown_news)
-    return Pair(case, case.read(logs), dataset)
+    log = case.read(logs)
+    if case.settings.users == "with-profile":
+        log = raw_logs.leave_out_users_without_profile(log, history=case.settings.history)
+    return Pair(case, log, dataset)
 
 
 def test_users_and_stories_are_sorted_by_id(pair: Pair) -> None:
@@ -130,6 +138,19 @@ def test_statistics_match(pair: Pair) -> None:
     )
     expected["news_with_neighbours"] = len(pair.graph)
     assert {name: pair.dataset.statistics[name] for name in expected} == rounded(expected)
+
+
+def test_left_out_impressions_are_counted(pair: Pair) -> None:
+    counts = pair.dataset.statistics.get("impressions_left_out")
+    if pair.case.settings.users == "all":
+        assert counts is None
+        return
+    everyone = raw_logs.split(pair.log._replace(left_out=frozenset()))
+    kept = raw_logs.split(pair.log)
+    assert counts == {name: len(getattr(everyone, name)) - len(getattr(kept, name)) for name in SPLITS}
+    assert sum(counts.values()) > 0 or pair.case.settings.history
+    users = {user for name in SPLITS for user in pair.dataset.impressions(name).users}
+    assert all(pair.dataset.clicked[user, 0] or pair.dataset.skipped[user, 0] for user in users)
 
 
 @pytest.mark.parametrize("split", SPLITS)
@@ -320,6 +341,21 @@ def write_two_parts(folder: Path) -> Path:
         draw.shuffle(rows)
         _write(folder / name / "news.tsv", [lines[id] for id in shown])
         _write(folder / name / "behaviors.tsv", rows)
+    return folder
+
+
+def write_thirty_days(folder: Path) -> Path:
+    """Write a small random MIND folder of one part with thirty days; the last day ends in the morning."""
+    draw = random.Random(3)
+    news = [f"{draw.choice('Nné')}{number}" for number in range(1, 161)]
+    regulars, newcomers = [f"U{number}" for number in range(1, 25)], [f"V{number}" for number in range(1, 9)]
+    days = list(range(1, 30))
+    rows = [_impression_line(draw, id, regulars, days, news) for id in range(1, 1201)]
+    rows += [_impression_line(draw, id, newcomers, days[-7:], news) for id in range(1201, 1251)]
+    rows += [f"{id}\tU{id % 9}\t11/30/2019 {id % 9 + 1}:15:00 AM\t\t{news[id % 7]}-1" for id in range(1251, 1281)]
+    folder.mkdir(parents=True)
+    _write(folder / "news.tsv", [_news_line(draw, id) for id in news])
+    _write(folder / "behaviors.tsv", rows)
     return folder
 
 

@@ -3,7 +3,7 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from itertools import pairwise, permutations
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -63,6 +63,8 @@ class RawLog(NamedTuple):
     news: list[News]
     impressions: list[Impression]
     parts: int
+    left_out: frozenset[str] = frozenset()
+    """Users whose impressions after the profile window do not count."""
 
 
 class Split(NamedTuple):
@@ -152,23 +154,68 @@ def users(log: RawLog) -> list[str]:
 
 def split(log: RawLog) -> Split:
     """Split the log into profile window, training, validation and test."""
-    first = log.impressions[0].time.date()
+    first, last = log.impressions[0].time, log.impressions[-1].time
     if log.parts == 2:
         training = [impression for impression in log.impressions if impression.part == 0]
-        evaluation = [impression for impression in log.impressions if impression.part == 1]
-        train_day = training[-1].time.date()
+        first_train = training[-1].time.date()
+        first_validation = log.impressions[len(training)].time
+        first_test = _after_a_tenth(log.impressions[len(training) :])
+    elif last - first <= timedelta(days=7):
+        days = (last.date() - first.date()).days + 1
+        first_train = first.date() + timedelta(days=5 if days > 6 else days - 2)
+        first_validation = _midnight(first_train + timedelta(days=1))
+        first_test = _after_a_tenth(
+            [impression for impression in log.impressions if impression.time >= first_validation]
+        )
     else:
-        days = (log.impressions[-1].time.date() - first).days + 1
-        train_day = first + timedelta(days=5 if days > 6 else days - 2)
-        training = [impression for impression in log.impressions if impression.time.date() <= train_day]
-        evaluation = [impression for impression in log.impressions if impression.time.date() > train_day]
-    first_test_time = evaluation[max(1, len(evaluation) // 10)].time
-    return Split(
-        profile=[impression for impression in training if impression.time.date() < train_day],
-        train=[impression for impression in training if impression.time.date() == train_day],
-        validation=[impression for impression in evaluation if impression.time < first_test_time],
-        test=[impression for impression in evaluation if impression.time >= first_test_time],
-    )
+        dates = sorted({impression.time.date() for impression in log.impressions})
+        test = last_full_day(log)
+        first_train = dates[test - 1 - max(1, min(5, test - 6))]
+        first_validation = _midnight(dates[test - 1])
+        first_test = _midnight(dates[test])
+    first_training = _midnight(first_train)
+    windows: tuple[list[Impression], ...] = ([], [], [], [])
+    for impression in log.impressions:
+        place = sum(impression.time >= start for start in (first_training, first_validation, first_test))
+        if place == 0 or impression.user not in log.left_out:
+            windows[place].append(impression)
+    return Split(*windows)
+
+
+def _midnight(day: date) -> datetime:
+    return datetime(day.year, day.month, day.day)
+
+
+def _after_a_tenth(evaluation: list[Impression]) -> datetime:
+    return evaluation[max(1, len(evaluation) // 10)].time
+
+
+def last_full_day(log: RawLog) -> int:
+    """The index, among days with impressions, of the last one that is like the seven before it."""
+    by_day: dict[date, list[datetime]] = defaultdict(list)
+    for impression in log.impressions:
+        by_day[impression.time.date()].append(impression.time)
+    counts = [len(by_day[day]) for day in sorted(by_day)]
+    ends = [max(by_day[day]) - _midnight(day) for day in sorted(by_day)]
+    full = [
+        place
+        for place in range(1, len(counts))
+        if 4 * counts[place] >= _middle(counts[max(0, place - 7) : place])
+        and ends[place] >= _middle(ends[max(0, place - 7) : place]) - timedelta(hours=2)
+    ]
+    return full[-1]
+
+
+def _middle(values: list[Any]) -> Any:
+    """The median."""
+    ordered = sorted(values)
+    return (ordered[len(ordered) // 2] + ordered[(len(ordered) - 1) // 2]) / 2
+
+
+def leave_out_users_without_profile(log: RawLog, *, history: bool) -> RawLog:
+    """The log without the impressions after the profile window of users who have no profile."""
+    profiles = feedback(profile_events(log, history=history))
+    return log._replace(left_out=frozenset(user for user in users(log) if user not in profiles))
 
 
 def shown_events(impressions: Iterable[Impression]) -> list[Event]:
@@ -307,9 +354,39 @@ def statistics(log: RawLog, *, history: bool, newest_clicked: int, newest_skippe
         "news": len(log.news),
         "words": len(vocabulary(log.news)),
         "mean_title_words": mean(len(title_words(news)) for news in log.news),
+        "mean_title_words_with_labels": mean(len(all_words(news)) for news in log.news),
+        "mean_title_words_kept": mean(min(len(all_words(news)), 15) for news in log.news),
         **_sample_statistics(windows),
         **_profile_statistics(profile_events(log, history=history), newest_clicked, newest_skipped),
         **_user_statistics(windows, feedback(profile_events(log, history=history))),
+        "of_profile_users": _of_profile_users(windows, feedback(profile_events(log, history=history))),
+        "stretches": {name: _stretch(getattr(windows, name), name) for name in Split._fields},
+    }
+
+
+def _stretch(impressions: list[Impression], name: str) -> dict[str, Any]:
+    samples = sum(len(set(impression.clicked)) == 2 for impression in impressions)
+    return {
+        "first": impressions[0].time.isoformat(),
+        "last": impressions[-1].time.isoformat(),
+        "impressions": len(impressions),
+    } | ({} if name == "profile" else {"samples": samples})
+
+
+def _of_profile_users(windows: Split, profiles: Feedback) -> dict[str, Any]:
+    train, validation, test = (
+        [impression for impression in impressions if impression.user in profiles]
+        for impressions in (windows.train, windows.validation, windows.test)
+    )
+    train_users = {impression.user for impression in train}
+    labels = [label for impression in train + validation + test for label in impression.clicked]
+    return {
+        "clicked_samples": labels.count(True),
+        "skipped_samples": labels.count(False),
+        "users_not_in_training": {
+            name: mean(user not in train_users for user in {impression.user for impression in impressions})
+            for name, impressions in (("validation", validation), ("test", test))
+        },
     }
 
 

@@ -101,6 +101,8 @@ def prepare(
     Writes user profiles, the story graph, title words with their vectors, and the train, validation and test
     impressions as NumPy arrays with a `manifest.json`. A failed or interrupted run leaves no folder behind.
 
+    Prints which days make the profiles, train, validate and test, and warns if one of these is empty, tiny or stale.
+
     Example: `drpn prepare MINDlarge --out mind --vectors glove.840B.300d.txt`
     """
     from drpn.recipes.prepare import prepare as run

@@ -156,6 +156,7 @@ def reproduce(
 
     Writes to OUT: `table1`, `table2`, `table3` and `claims` (.md and .tex), `compare.png`, `compare.json` and
     `reproduce.json`. If the logs are MIND-large, the tables show the paper's numbers next to ours.
+    Users without a profile are left out, as the paper's authors do; `--set data.users=all` keeps them.
 
     Example: `drpn reproduce MINDlarge --out paper --vectors glove.840B.300d.txt --jobs 2`
     """

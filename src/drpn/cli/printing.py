@@ -55,7 +55,28 @@ def prepared_dataset(dataset: "Dataset", out: Path) -> None:
         f"{out}: {numbers['profile_users']:,} user profiles with on average {numbers['mean_clicked']:.2f} clicked and "
         f"{numbers['mean_skipped']:.2f} skipped stories; {numbers['impressions']['train']:,} training impressions"
     )
+    stretches(numbers["stretches"])
+    left_out = sum(numbers.get("impressions_left_out", {}).values())
+    if left_out:
+        print(f"left out: {left_out:,} impressions of users without a profile")
     print(f"next: drpn stats {out}")
+
+
+def stretches(measured: dict[str, dict[str, Any]]) -> None:
+    """Print the dates and counts of the profile window and of each split.
+
+    The last column counts impressions with both a click and a skip, which can train or be measured.
+    """
+    from drpn.dataset.folder import STRETCHES
+
+    table = Table("", "from", "to", "impressions", "click and skip", box=None, pad_edge=False)
+    for column in table.columns[3:]:
+        column.justify = "right"
+    for name, stretch in measured.items():
+        times = [stretch[end][:16].replace("T", " ") for end in ("first", "last")]
+        samples = f"{stretch['samples']:,}" if "samples" in stretch else ""
+        table.add_row(STRETCHES[name], *times, f"{stretch['impressions']:,}", samples)
+    Console().print(table)
 
 
 def trained_run(run: "Run") -> None:
@@ -76,6 +97,8 @@ def evaluation(evaluated: "Evaluation") -> None:
     console = Console()
     for group, title in GROUP_TITLES.items():
         rows = [row for row in evaluated.rows if row["group"] == group]
+        if not rows[0]["impressions"]:
+            continue
         table = Table("", *METRICS, title=f"{title}, {rows[0]['impressions']:,} impressions", box=None, pad_edge=False)
         table.title_justify = "left"
         for row in rows:
@@ -123,11 +146,13 @@ def comparison(compared: "Compared") -> None:
     """Print every system on all impressions and its difference from DRPN, then where the tables are."""
     from drpn.evaluation.metrics import METRICS
     from drpn.experiments.claims import judged_by, tally
+    from drpn.experiments.pages import shown_groups
 
     about = compared.about
     rows = [row for row in compared.rows if row["group"] == "all"]
     table = Table("", *METRICS, *(["auc minus DRPN's, 95 %"] if about["base"] else []), box=None, pad_edge=False)
-    table.title, table.title_justify = f"{GROUP_TITLES['all']}, {rows[0]['impressions']:,} impressions", "left"
+    group = "with_profile" if len(shown_groups(compared.rows)) == 1 else "all"
+    table.title, table.title_justify = f"{GROUP_TITLES[group]}, {rows[0]['impressions']:,} impressions", "left"
     for row in rows:
         cells = ["–" if row[name] is None else f"{row[name]:.4f}" for name in METRICS]
         if row["auc_deviation"] is not None:
@@ -165,12 +190,34 @@ def reproduction(reproduced: "Reproduced") -> None:
 
     compared = reproduced.compared
     comparison(compared)
+    if compared.about["data"]["mind_large"]:
+        _print_paper(compared)
     print("\nThe paper's claims:")
     for claim in compared.claims[judged_by(compared.claims)]:
         pairs = claim.pairs
         numbers = difference(dataclasses.asdict(pairs[0])) if len(pairs) == 1 else f"{len(pairs)} comparisons"
         print(f"  {claim.verdict:14} {claim.claim.words}" + (f": {numbers}" if pairs else ""))
     print(f"all comparisons: {compared.out}/claims.md; statistics of the data: {compared.out}/table1.md")
+
+
+def _print_paper(compared: "Compared") -> None:
+    """Print the metrics of each system that the paper measured, each next to the paper's number."""
+    from drpn.evaluation.metrics import METRICS
+    from drpn.experiments.claims import judged_by
+    from drpn.experiments.paper import NAMES, TABLE2, TABLE3
+
+    reported, group = TABLE2 | TABLE3, judged_by(compared.claims)
+    table = Table("", *(head for name in METRICS for head in (name, "paper")), box=None, pad_edge=False)
+    table.title, table.title_justify = f"{GROUP_TITLES[group]}, next to the paper's Tables 2 and 3", "left"
+    for row in compared.rows:
+        if row["group"] == group and row["model"] in reported:
+            pairs = zip((row[name] for name in METRICS), reported[row["model"]], strict=True)
+            cells = [text for ours, theirs in pairs for text in (f"{ours:.4f}", f"{theirs / 100:.4f}")]
+            table.add_row(NAMES[row["model"]], *cells)
+    for column in table.columns:
+        column.no_wrap = True
+    print()
+    Console().print(table)
 
 
 def tuned(result: "Tuned") -> None:
@@ -211,14 +258,17 @@ def catalogue(models: "list[Description]") -> None:
 
 def statistics(numbers: dict[str, Any]) -> None:
     """Print the statistics of a dataset next to those of MIND in the paper."""
-    from drpn.experiments.table1 import table1
+    from drpn.experiments.table1 import READING, table1
 
     table = Table("", "here", "MIND, in the paper", title="Dataset", title_justify="left", box=None, pad_edge=False)
     for column in table.columns[1:]:
         column.justify = "right"
     for row in table1(numbers):
         table.add_row(*row)
-    Console().print(table)
+    Console().print(table, READING, sep="\n")
+    if "stretches" in numbers:  # folders of older versions have none
+        print()
+        stretches(numbers["stretches"])
 
 
 def profile(reader: "Reader", *, most: int = 6) -> None:

@@ -32,6 +32,8 @@ FORMAT = 1
 MANIFEST = "manifest.json"
 SplitName = Literal["train", "validation", "test"]
 SPLITS: tuple[SplitName, ...] = ("train", "validation", "test")
+STRETCHES = {"profile": "profile window", "train": "training", "validation": "validation", "test": "test"}
+"""The stretches of time of a log, in order, by their names in the statistics, and how messages call them."""
 
 
 @dataclass(frozen=True)

@@ -79,13 +79,16 @@ def write_pages(out: Path, about: About, rows: Sequence[Row], runs: Sequence[Row
 
 
 def tables(number: int, about: About, rows: Sequence[Row], runs: Sequence[Row]) -> list[Table]:
-    """Return Table 2 or 3 three times: for all impressions, for users with a profile, for users without."""
+    """Return Table 2 or 3 three times: for all impressions, for users with a profile, for users without.
+
+    Groups without impressions are left out, and so is the second table if it would repeat the first.
+    """
     trained = list(dict.fromkeys(run["model"] for run in runs))
     references = [row["model"] for row in rows if row["group"] == "all" and row["model"] not in trained]
     parts = parts_of(number, trained, references)
     reported = REPORTED[number] if about["data"]["mind_large"] else {}
     result = []
-    for group, title in GROUPS.items():
+    for group, title in shown_groups(rows).items():
         row_of = {row["model"]: row for row in rows if row["group"] == group}
         facts = {model: _facts(model, runs) for model in trained} if group == "all" else None
         paper = reported if group != "without_profile" else {}
@@ -97,9 +100,21 @@ def tables(number: int, about: About, rows: Sequence[Row], runs: Sequence[Row]) 
         heads = ["", *HEADS.values(), *([DIFFERENCE] if about["base"] else [])]
         heads += [DECAY, *SPEEDS.values()] if facts else []
         heads += [f"{head}, paper" for head in HEADS.values()] if paper else []
-        count = next(iter(row_of.values()))["impressions"]
+        count = _impressions(rows, group)
         result.append(Table(f"{title}, {count:,} with a click and a skip", tuple(heads), tuple(body)))
     return result
+
+
+def shown_groups(rows: Sequence[Row]) -> dict[str, str]:
+    """Return the groups with impressions and their titles; only one group if all users have a profile."""
+    if _impressions(rows, "with_profile") == _impressions(rows, "all"):
+        return {"all": GROUPS["with_profile"]}
+    return {group: title for group, title in GROUPS.items() if _impressions(rows, group) or group == "all"}
+
+
+def _impressions(rows: Sequence[Row], group: str) -> int:
+    count: int = next(row["impressions"] for row in rows if row["group"] == group)
+    return count
 
 
 def noise_tables(runs: Sequence[Row]) -> list[Table]:
@@ -177,11 +192,15 @@ def preface(parts: Sequence[Table], about: About, runs: Sequence[Row]) -> list[s
     )
     if about["left_out"]:
         paragraphs.append("Left out: " + "; ".join(about["left_out"].values()) + ".")
-    if about["data"]["mind_large"]:
+    if about["data"]["settings"].get("users") == "with-profile":
         paragraphs.append(
-            "The columns of the paper are its own numbers for MIND-large, divided by 100. Its authors leave out users "
-            "without a profile, so compare them with the second table."
+            "Users without a profile are left out of training, validation and test, as the paper's authors do."
         )
+    if about["data"]["mind_large"]:
+        paper = "The columns of the paper are its own numbers for MIND-large, divided by 100."
+        if len(parts) > 1:
+            paper += " Its authors leave out users without a profile, so compare them with the second table."
+        paragraphs.append(paper)
     return paragraphs
 
 

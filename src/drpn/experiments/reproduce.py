@@ -11,7 +11,7 @@ from drpn.errors import FolderError
 from drpn.evaluation.tables import Table
 from drpn.experiments.compare import Compared, compare
 from drpn.experiments.pages import write_page
-from drpn.experiments.table1 import Row, table1
+from drpn.experiments.table1 import READING, Row, table1
 from drpn.models.catalogue import CATALOGUE
 from drpn.output import atomic_file
 from drpn.preparation.settings import DataSettings
@@ -22,6 +22,8 @@ from drpn.recipes.settings import SHIPPED, load_data_settings, load_settings_of
 from drpn.versioned import write_versioned
 
 DATASET, DOCUMENT, SETTINGS = "dataset", "reproduce.json", "mind-large.toml"
+PROTOCOL: dict[str, Any] = {"users": "with-profile", "train_days": 1, "validation": 0.1}
+"""Section 5.1 of the paper; the choice of users is that of its authors' code and of the counts in its Table 1."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ def protocol(config: Path | None = None, sets: Iterable[str] = ()) -> DataSettin
     settings = load_settings_of(CATALOGUE, config, sets)
     needs = {need for name in settings for need in requirements_of(name, settings[name].model)}
     additions: dict[str, Any] = {REQUIREMENTS[need].setting: REQUIREMENTS[need].value for need in sorted(needs)}
-    return load_data_settings(config, sets, defaults=replace(DataSettings(), **additions))
+    return load_data_settings(config, sets, defaults=replace(DataSettings(), **PROTOCOL | additions))
 
 
 def check_prepared(folder: Path, logs: Path, data: DataSettings, vectors: Path | None) -> None:
@@ -118,7 +120,7 @@ def _write(done: Reproduced, vectors: Path | None) -> None:
         tuple((row.label, row.here, row.paper) for row in done.table1),
     )
     source = vectors.name if vectors else "trained on the titles; the paper uses GloVe.840B.300d"
-    paragraphs = [f"Word vectors: {source}."]
+    paragraphs = [f"Word vectors: {source}.", READING]
     if not is_mind:
         paragraphs.append("These are not the data of the paper, so its results are not comparable with ours.")
     write_page(out / "table1", statistics, paragraphs)

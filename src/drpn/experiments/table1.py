@@ -3,31 +3,46 @@
 from typing import Any, NamedTuple
 
 _PAPER = {
-    "users": 654_870,
+    "profile_users": 654_870,
     "news": 104_153,
     "words": 54_292,
-    "mean_title_words": 12.66,
-    "clicked_samples": 1_048_414,
-    "skipped_samples": 25_145_229,
-    "mean_clicked": 4.14,
-    "mean_skipped": 96.80,
-    "users_not_in_training.validation": 0.446,
-    "users_not_in_training.test": 0.487,
+    "mean_title_words_kept": 12.66,
+    "of_profile_users.clicked_samples": 1_048_414,
+    "of_profile_users.skipped_samples": 25_145_229,
+    "mean_clicked_with_repeats": 4.14,
+    "mean_skipped_with_repeats": 96.80,
+    "of_profile_users.users_not_in_training.validation": 0.446,
+    "of_profile_users.users_not_in_training.test": 0.487,
 }
 """MIND-large as the paper rebuilt it: its Table 1, and the shares in the text near it."""
 
+READING = (
+    "The paper does not say how it counts. Each of its numbers stands in the row that its authors' code and public "
+    "counts of MIND point to: users, samples and shares are of users with a profile; feedback sequences count repeats "
+    "(4.14 + 96.80 for each of 654,870 users make the 66.1 million stories shown in five days); the words of a title "
+    "include category and subcategory and end with the 15th."
+)
+"""Says next to the table which reading of the paper's numbers was taken."""
+
 _LABELS = {
     "users": "users",
+    "profile_users": "users with a profile",
     "news": "stories",
     "words": "words",
     "mean_title_words": "words per title, mean",
+    "mean_title_words_with_labels": "  with category and subcategory",
+    "mean_title_words_kept": "  as kept",
     "impressions.train": "training impressions",
     "impressions.validation": "validation impressions",
     "impressions.test": "test impressions",
+    "impressions_left_out.train": "training impressions left out (no profile)",
+    "impressions_left_out.validation": "validation impressions left out",
+    "impressions_left_out.test": "test impressions left out",
     "mean_candidates": "candidates per impression, mean",
     "clicked_samples": "clicked samples",
+    "of_profile_users.clicked_samples": "  of users with a profile",
     "skipped_samples": "skipped samples",
-    "profile_users": "users with a profile",
+    "of_profile_users.skipped_samples": "  of users with a profile",
     "mean_clicked": "clicked stories per profile, mean",
     "mean_clicked_with_repeats": "  with repeats",
     "mean_clicked_kept": "  newest, as kept",
@@ -38,13 +53,16 @@ _LABELS = {
     "users_without_profile.validation": "validation users without a profile",
     "users_without_profile.test": "test users without a profile",
     "users_not_in_training.validation": "validation users not in training",
+    "of_profile_users.users_not_in_training.validation": "  of users with a profile",
     "users_not_in_training.test": "test users not in training",
+    "of_profile_users.users_not_in_training.test": "  of users with a profile",
     "words_with_vector": "words with a vector",
     "text_with_vector": "text with a vector",
 }
-_TOLERANCE = {"news": 0.02, "users": 0.3, "clicked_samples": 0.1, "skipped_samples": 0.1}
-"""Relative differences from the paper's numbers that MIND-large may show; they depend on the rules of counting."""
-_SHARES = ("users_without", "users_not", "words_with", "text_with")
+_TOLERANCE = {"news": 0.01, "profile_users": 0.01}
+"""Relative differences from the paper's numbers within which a dataset counts as MIND-large. Both numbers depend on the
+files and on the profile window alone; words, samples and means also depend on the rules of counting."""
+_SHARES = ("users_without", "users_not", "of_profile_users.users_not", "words_with", "text_with")
 
 
 class Row(NamedTuple):

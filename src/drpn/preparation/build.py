@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from drpn.dataset.arrays import ArrayReader, ArrayWriter, sha256
-from drpn.dataset.folder import FORMAT, MANIFEST, SPLITS, Dataset
+from drpn.dataset.folder import FORMAT, MANIFEST, SPLITS, Dataset, Impressions
 from drpn.errors import SettingsError
 from drpn.logs.engines.engine import Engine
 from drpn.logs.fault_lines import explain_engine_errors
@@ -21,8 +21,9 @@ from drpn.preparation.impressions import DTYPES, MISSING, SplitWriter, code_text
 from drpn.preparation.news import write_news
 from drpn.preparation.rows import history_rows, known_impressions, news_rows, shown_rows, user_rows
 from drpn.preparation.settings import DataSettings
-from drpn.preparation.split import Split, split
+from drpn.preparation.split import Split, split, within
 from drpn.preparation.statistics import feedback_counts, statistics
+from drpn.preparation.stretches import profile_stretch, stretches, warnings
 from drpn.preparation.texts import strings
 from drpn.progress import Progress
 from drpn.schema import SHOWN, Column
@@ -78,6 +79,7 @@ class Builder:
                 if self.settings.user_neighbours:
                     self._write_user_graph(feedback, user_count)
             with self.progress.stage("writing impressions"):
+                shown = self._population(shown, impressions, feedback)
                 splits = SplitWriter(self.engine, impressions, shown, self.logs.extras(), self.writer)
                 for name in SPLITS:
                     splits.write(name, getattr(windows, name))
@@ -93,7 +95,9 @@ class Builder:
                     entities=entities,
                     progress=self.progress,
                 )
-        return self._statistics(user_count, news_count, words, counts)
+            profile = profile_stretch(self.engine, impressions, windows)
+            left_out = self._left_out(impressions, feedback, windows)
+        return self._statistics(user_count, news_count, words, counts, profile) | left_out
 
     def _impressions(self, known: ir.Table, users: ir.Table) -> ir.Table:
         """The impressions with user rows in place of ids and codes in place of texts."""
@@ -107,6 +111,21 @@ class Builder:
         if history is not None:
             events = events.union(history_events(history))
         return self.engine.materialize("feedback", feedback_matrix(events))
+
+    def _population(self, shown: ir.Table, impressions: ir.Table, feedback: ir.Table) -> ir.Table:
+        """The shown stories of the users that `data.users` asks for."""
+        if self.settings.users == "all":
+            return shown
+        profiled = impressions.semi_join(feedback, "user").select("impression")
+        return shown.semi_join(self.engine.materialize("population", profiled), "impression")
+
+    def _left_out(self, impressions: ir.Table, feedback: ir.Table, windows: Split) -> dict[str, Any]:
+        """How many impressions of each split `_population` leaves out; nothing if it keeps all users."""
+        if self.settings.users == "all":
+            return {}
+        rest = impressions.anti_join(feedback, "user").select("impression")
+        counts = {name: self._count(within(rest, getattr(windows, name))) for name in SPLITS}
+        return {"impressions_left_out": counts}
 
     def _write_profiles(self, feedback: ir.Table, shown: ir.Table, name: str, keep: int, *, users: int) -> None:
         profiles = profile_sequences(feedback, clicked=name == "clicked", keep=keep)
@@ -156,19 +175,27 @@ class Builder:
             self.writer.array(f"news/times_{name}", array)
         return arrays["shown"]
 
-    def _statistics(self, users: int, news: int, words: dict[str, Any], counts: dict[str, int]) -> dict[str, Any]:
+    def _statistics(
+        self, users: int, news: int, words: dict[str, Any], counts: dict[str, int], profile: dict[str, Any]
+    ) -> dict[str, Any]:
         reader = ArrayReader(self.writer.folder, dict.fromkeys(self.writer.names, ""))
         dataset = Dataset(self.writer.folder, {}, reader)
+        splits: dict[str, Impressions] = {name: dataset.impressions(name) for name in SPLITS}
+        measured = stretches(profile, splits)
+        problems = warnings(measured)
+        for warning in problems:
+            self.progress.note(f"warning: {warning}")
         return statistics(
             users=users,
             news=news,
             words=words,
             counts=counts,
-            splits={name: dataset.impressions(name) for name in SPLITS},
+            splits=splits,
+            stretches=measured,
             clicked=dataset.clicked,
             skipped=dataset.skipped,
             neighbours=dataset.neighbours,
-        )
+        ) | {"warnings": problems}
 
     def _column(self, table: ir.Table, name: str) -> pa.ChunkedArray:
         table = table.select(name)

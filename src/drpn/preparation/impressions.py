@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from drpn.dataset.arrays import Array, ArrayWriter
+from drpn.errors import LogError
 from drpn.logs.engines.engine import Engine
 from drpn.preparation.texts import strings
 from drpn.schema import Column
@@ -39,6 +40,8 @@ class SplitWriter:
     def _write_impressions(self, name: str, impressions: ir.Table) -> None:
         batches = list(self.engine.stream(impressions))
         table = pa.Table.from_batches(batches, schema=impressions.schema().to_pyarrow())
+        if not len(table):  # the windows have impressions, so the choice of users left none
+            raise LogError(f"no impressions of users with a profile are left for {name}; keep all users in data.users")
         offsets = np.zeros(len(table) + 1, dtype=np.int64)
         np.cumsum(table["size"].to_numpy(), out=offsets[1:])
         self.writer.array(f"{name}/offsets", offsets)

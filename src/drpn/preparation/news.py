@@ -113,9 +113,16 @@ def _write_words(
     untitled = sum(not title.strip() for title in titles)
     if untitled:
         progress.note(f"stories without a title: {untitled}")
-    lengths = [len(tokens(title)) for title in titles]
     words_in_titles = len(set(itertools.chain.from_iterable(story_words)))
-    statistics: dict[str, Any] = {"words": words_in_titles, "mean_title_words": sum(lengths) / len(lengths)}
+    statistics: dict[str, Any] = {
+        "words": words_in_titles,
+        "mean_title_words": sum(len(tokens(title)) for title in titles) / len(titles),
+        "mean_title_words_with_labels": sum(
+            len(title_words(title, names)) for title, *names in zip(titles, *labels, strict=True)
+        )
+        / len(titles),
+        "mean_title_words_kept": np.count_nonzero(rows) / len(titles),
+    }
     if settings.abstracts:
         statistics["words_of_abstracts_alone"] = len(vocabulary) - UNKNOWN - 1 - words_in_titles
     if vectors is not None:

@@ -8,7 +8,7 @@ from drpn.state.profile import CLICKED_KEPT, SKIPPED_KEPT
 
 @dataclass(frozen=True, kw_only=True)
 class DataSettings:
-    """How logs become arrays; the defaults are the paper's."""
+    """How logs become arrays; the default sizes are the paper's."""
 
     clicked: int = CLICKED_KEPT
     """l_p: newest clicked stories kept per user."""
@@ -35,22 +35,24 @@ class DataSettings:
     even groups of at most 100, and only users of the same group are linked: all pairs would be too many to count."""
     history: bool = False
     """Add the clicks before the log, if it has them, in front of those of the profile window."""
+    users: Literal["all", "with-profile"] = "all"
+    """Whose impressions are kept for training, validation and test: those of all users, or, as in the paper's
+    experiments, only those of users with a profile."""
     profile_days: int | None = None
-    """Days of the profile window. None: all days before the training days if the log has two parts; if it has one part,
-    five days, or all but the last two if the log has six days or fewer."""
-    train_days: int = 1
-    """Days after the profile window whose impressions train the model."""
-    validation: float = 0.1
-    """Share of the evaluation impressions, the earliest ones, used for validation."""
+    """Days of the profile window. In a log of two parts they end where training begins; in a log of one part they start
+    with the log, and everything after the training days is evaluation. None: chosen by `preparation.split`."""
+    train_days: int | None = None
+    """Days after the profile window whose impressions train the model. None: chosen by `preparation.split`."""
+    validation: float | None = None
+    """Share of the evaluation impressions, the earliest ones, used for validation. None: 0.1, or the whole day before
+    the test in a log of one part that spans more than a week."""
 
     def __post_init__(self) -> None:
-        for name in ("clicked", "skipped", "words", "neighbours", "train_days"):
-            if getattr(self, name) < 1:
+        for name in ("clicked", "skipped", "words", "neighbours", "profile_days", "train_days"):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it takes 1 or more")
         for name in ("vector_size", "abstracts", "entities", "user_neighbours"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} is {getattr(self, name)}; it takes 0 or more")
-        if self.profile_days is not None and self.profile_days < 1:
-            raise ValueError(f"profile_days is {self.profile_days}; it takes 1 or more")
-        if not 0 < self.validation < 1:
+        if self.validation is not None and not 0 < self.validation < 1:
             raise ValueError(f"validation is {self.validation}; it takes a share between 0 and 1")

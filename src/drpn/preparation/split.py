@@ -1,14 +1,18 @@
 """Split the impressions by time into profile window, training, validation and test."""
 
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 
 import ibis.expr.types as ir
 
 from drpn.dataset.folder import SPLITS
 from drpn.errors import LogError
 from drpn.logs.engines.engine import Engine
+from drpn.preparation.days import Day, choose_days
 from drpn.preparation.settings import DataSettings
+
+_VALIDATION = 0.1
+"""Section 5.1 of the paper: the first tenth of the evaluation impressions."""
 
 
 @dataclass(frozen=True)
@@ -21,34 +25,37 @@ class Split:
     test: range
 
 
-@dataclass(frozen=True)
-class Days:
-    """First day of the profile window, of training and of evaluation (None: the second part of the log)."""
-
-    profile: date
-    train: date
-    evaluation: date | None
+def within(table: ir.Table, numbers: range) -> ir.Table:
+    """The rows of the impressions with these numbers."""
+    return table.filter((table.impression >= numbers.start) & (table.impression < numbers.stop))
 
 
 def split(engine: Engine, impressions: ir.Table, *, parts: int, settings: DataSettings) -> Split:
-    """Split a log of one or two parts."""
+    """Split a log of one or two parts; `days` chooses the days."""
     first_part = impressions.filter(impressions.part == 0)
-    span = engine.single_row(first_part.aggregate(first=first_part.time.min(), last=first_part.time.max()))
-    first, last = span["first"], span["last"]
-    days = choose_days(first, last, parts=parts, settings=settings)
+    log_days = _log_days(engine, first_part)
+    if not log_days:
+        raise LogError("the log has no impressions of known stories" + (" in its first part" if parts == 2 else ""))
+    first, last = log_days[0].first, log_days[-1].last
+    days = choose_days(log_days, parts=parts, settings=settings)
     end = int(engine.single_row(impressions.aggregate(last=impressions.impression.max()))["last"]) + 1
-    starts = [
-        _first_number(engine, first_part.filter(first_part.time >= _midnight(day)))
-        for day in (days.profile, days.train)
-    ]
+
+    def start(day: date) -> int:
+        number = _first_number(engine, first_part.filter(first_part.time >= _midnight(day)))
+        return end if number is None else number
+
+    profile, train = start(days.profile), start(days.train)
     if days.evaluation is None:
         second_part = impressions.filter(impressions.part == 1)
         _check_no_overlap(engine, last, second_part)
-        starts.append(_first_number(engine, second_part))
+        evaluation = _first_number(engine, second_part) or end
     else:
-        starts.append(_first_number(engine, first_part.filter(first_part.time >= _midnight(days.evaluation))))
-    profile, train, evaluation = (end if start is None else start for start in starts)
-    test = _first_test(engine, impressions.filter(impressions.impression >= evaluation), settings.validation, end)
+        evaluation = start(days.evaluation)
+    if days.test is not None:
+        test = start(days.test)
+    else:
+        share = _VALIDATION if settings.validation is None else settings.validation
+        test = _first_test(engine, impressions.filter(impressions.impression >= evaluation), share, end)
     result = Split(range(profile, train), range(train, evaluation), range(evaluation, test), range(test, end))
     for name in ("profile", *SPLITS):
         if not getattr(result, name):
@@ -59,29 +66,12 @@ def split(engine: Engine, impressions: ir.Table, *, parts: int, settings: DataSe
     return result
 
 
-def choose_days(first: datetime, last: datetime, *, parts: int, settings: DataSettings) -> Days:
-    """The first day of each window: the paper's protocol for logs of two parts, a similar one for logs of one part.
-
-    `first` and `last` are the first and last time of the first part.
-    """
-    start = first.date()
-    total = (last.date() - start).days + 1
-    if parts == 2:
-        train = total - settings.train_days  # in days from the start
-        profile = 0 if settings.profile_days is None else train - settings.profile_days
-        evaluation = total
-    else:
-        profile = 0
-        train = settings.profile_days or (5 if total > 6 else total - settings.train_days - 1)
-        evaluation = train + settings.train_days
-    if profile < 0 or train <= profile or (parts == 1 and evaluation >= total):
-        needed = (settings.profile_days or 1) + settings.train_days + (parts == 1)
-        raise LogError(
-            f"the log has {total} days ({first:%Y-%m-%d} to {last:%Y-%m-%d}) and needs {needed} or more; "
-            "use a longer log, or fewer days with data.profile_days and data.train_days"
-        )
-    day = [start + timedelta(days=count) for count in (profile, train, evaluation)]
-    return Days(day[0], day[1], None if parts == 2 else day[2])
+def _log_days(engine: Engine, impressions: ir.Table) -> list[Day]:
+    """The days on which the log has impressions, in order."""
+    by_day = impressions.group_by(date=impressions.time.date()).aggregate(
+        impressions=impressions.count(), first=impressions.time.min(), last=impressions.time.max()
+    )
+    return [Day(**row) for batch in engine.stream(by_day.order_by("date")) for row in batch.to_pylist()]
 
 
 def _check_no_overlap(engine: Engine, end: datetime, second_part: ir.Table) -> None:

@@ -11,6 +11,8 @@ from drpn.logs.engines.engine import Engine
 
 _OPTIONAL = ("words_with_vector", "text_with_vector", "words_of_abstracts_alone", "entities")
 """Word statistics that only some datasets have."""
+_TITLE_WORDS = ("mean_title_words", "mean_title_words_with_labels", "mean_title_words_kept")
+"""Mean words of a title: alone, with category and subcategory as words, and of both what `data.words` keeps."""
 
 
 def feedback_counts(engine: Engine, feedback: ir.Table) -> dict[str, int]:
@@ -34,11 +36,15 @@ def statistics(
     words: dict[str, Any],
     counts: dict[str, int],
     splits: dict[str, Impressions],
+    stretches: dict[str, Any],
     clicked: Array,
     skipped: Array,
     neighbours: Array,
 ) -> dict[str, Any]:
-    """The statistics of the manifest, whose keys are stable; profile means are over users with a profile."""
+    """The statistics of the manifest, whose keys are stable; profile means are over users with a profile.
+
+    `of_profile_users` counts the impressions of users with a profile alone, in every split.
+    """
     with_profile = (clicked[:, 0] > 0) | (skipped[:, 0] > 0)
     profile_users = max(counts["users"], 1)
     labels = sum(int(part.clicked.sum()) for part in splits.values())
@@ -48,7 +54,7 @@ def statistics(
         "users": users,
         "news": news,
         "words": words["words"],
-        "mean_title_words": _rounded(words["mean_title_words"]),
+        **{name: _rounded(words[name]) for name in _TITLE_WORDS},
         "impressions": {name: len(part) for name, part in splits.items()},
         "clicked_samples": labels,
         "skipped_samples": candidates - labels,
@@ -64,11 +70,34 @@ def statistics(
         "users_without_profile": {
             name: _rounded(1 - with_profile[np.unique(part.users)].mean()) for name, part in splits.items()
         },
-        "users_not_in_training": {
-            name: _rounded(np.isin(np.unique(splits[name].users), splits["train"].users, invert=True).mean())
-            for name in ("validation", "test")
-        },
+        "users_not_in_training": _not_in_training({name: part.users for name, part in splits.items()}),
+        "of_profile_users": _of_profile_users(splits, with_profile),
+        "stretches": stretches,
         **{name: words[name] for name in _OPTIONAL if name in words},
+    }
+
+
+def _of_profile_users(splits: dict[str, Impressions], with_profile: Array) -> dict[str, Any]:
+    counts = [
+        (int(part.clicked[kept].sum()), int(kept.sum()))
+        for part in splits.values()
+        for kept in [np.repeat(with_profile[part.users], np.diff(part.offsets))]
+    ]
+    clicked, candidates = (sum(column) for column in zip(*counts, strict=True))
+    return {
+        "clicked_samples": clicked,
+        "skipped_samples": candidates - clicked,
+        "users_not_in_training": _not_in_training(
+            {name: part.users[with_profile[part.users]] for name, part in splits.items()}
+        ),
+    }
+
+
+def _not_in_training(users: dict[str, Array]) -> dict[str, float]:
+    """The share of validation and test users without a training impression; 0 if there are no such users."""
+    return {
+        name: _rounded(np.isin(np.unique(users[name]), users["train"], invert=True).mean()) if len(users[name]) else 0.0
+        for name in ("validation", "test")
     }
 
 
