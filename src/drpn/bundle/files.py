@@ -57,7 +57,7 @@ def data_shape(dataset: Dataset) -> DataShape:
 def write_bundle(
     folder: Path, model: ClickModel, *, name: str, settings: Any, dataset: Dataset, facts: dict[str, Any]
 ) -> None:
-    """Write the bundle of a model trained on a dataset; `facts` (metrics, training, commit) go into the manifest."""
+    """Write the bundle of a model trained on a dataset; its manifest gets `facts`: metrics, training, commit, run."""
     with atomic_folder(folder, replace=True) as scratch:
         weights = {key: value.detach().cpu().contiguous() for key, value in model.state_dict().items()}
         with atomic_file(scratch / WEIGHTS) as file:
@@ -203,6 +203,12 @@ def _read_manifest(path: Path) -> dict[str, Any]:
             hint="run: drpn train FOLDER --out RUN",
         )
     return read_versioned(file, version=FORMAT, of="a bundle", error=RunError, remedy="train again")
+
+
+def bundle_run(path: Path) -> str | None:
+    """The fingerprint of the run that wrote the bundle at `path`; None in bundles of older versions."""
+    run: str | None = _read_manifest(path).get("run")
+    return run
 
 
 def _verify(path: Path, files: dict[str, str]) -> None:
