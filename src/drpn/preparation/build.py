@@ -19,6 +19,7 @@ from drpn.preparation.entities import ENTITY_FILE
 from drpn.preparation.graph import group_readers, neighbour_users, neighbours
 from drpn.preparation.impressions import DTYPES, MISSING, SplitWriter, code_texts, stored
 from drpn.preparation.news import write_news
+from drpn.preparation.repeats import merge_repeats
 from drpn.preparation.rows import history_rows, known_impressions, news_rows, shown_rows, user_rows
 from drpn.preparation.settings import DataSettings
 from drpn.preparation.split import Split, split
@@ -59,6 +60,7 @@ class Builder:
             with self.progress.stage("matching shown stories"):
                 news = news_rows(self.engine, self.logs)
                 shown = shown_rows(self.engine, self.logs, news, skip_unknown=skip_unknown, progress=self.progress)
+                shown, found = merge_repeats(self.engine, self.logs, shown, news, self.progress)
             with self.progress.stage("splitting impressions"):
                 known = known_impressions(self.engine, self.logs, shown)
                 windows = split(self.engine, known, parts=self.logs.parts, settings=self.settings)
@@ -93,7 +95,7 @@ class Builder:
                     entities=entities,
                     progress=self.progress,
                 )
-        return self._statistics(user_count, news_count, words, counts)
+        return self._statistics(user_count, news_count, words, counts) | found
 
     def _impressions(self, known: ir.Table, users: ir.Table) -> ir.Table:
         """The impressions with user rows in place of ids and codes in place of texts."""
