@@ -23,6 +23,7 @@ from drpn.bundle.card import card
 from drpn.dataset.arrays import Array, ArrayReader, sha256
 from drpn.dataset.folder import SPLITS, Dataset
 from drpn.dataset.requirements import REQUIREMENTS
+from drpn.dataset.times import end_of_log
 from drpn.errors import RunError
 from drpn.models.base import ClickModel, DataShape
 from drpn.models.catalogue import CATALOGUE
@@ -77,7 +78,7 @@ def write_bundle(
             "word_vector_size": _columns(shape.vectors),
             "entity_vector_size": _columns(shape.entity_vectors),
             "data": {key: dataset.manifest[key] for key in ("settings", "statistics", "sources")}
-            | {"as_of": str(np.max(dataset.impressions("test").times).astype("datetime64[s]"))},
+            | {"as_of": str(_end(dataset))},
             **facts,
         }
         (scratch / CARD).write_text(card(manifest), encoding="utf-8")
@@ -99,13 +100,19 @@ def _columns(vectors: Array | None) -> int | None:
     return None if vectors is None else vectors.shape[1]
 
 
+def _end(dataset: Dataset) -> np.datetime64:
+    return end_of_log(np.concatenate([dataset.impressions(split).times for split in SPLITS]))
+
+
 def _recent(dataset: Dataset) -> Any:
     """Whether each story was shown in the last 24 hours of the log; only such stories are recommended by default."""
-    test = dataset.impressions("test")
-    last_day = np.asarray(test.times) >= np.max(test.times) - np.timedelta64(24, "h")
-    shown = np.repeat(last_day, np.diff(test.offsets))
+    end = _end(dataset)
     recent = np.zeros(len(dataset.news_ids), dtype=np.bool_)
-    recent[np.asarray(test.candidates)[shown]] = True
+    for split in SPLITS:
+        impressions = dataset.impressions(split)
+        times = np.asarray(impressions.times).astype("datetime64[s]")
+        last_day = (times >= end - np.timedelta64(24, "h")) & (times <= end)
+        recent[np.asarray(impressions.candidates)[np.repeat(last_day, np.diff(impressions.offsets))]] = True
     recent[0] = False
     return recent
 
@@ -127,7 +134,8 @@ def _first_seen(dataset: Dataset) -> Any:
     first[in_window] = np.asarray(train.times).min().astype("datetime64[s]")
     if "news/published" in dataset.arrays:
         published = np.asarray(dataset.arrays.array("news/published")).astype("datetime64[s]")
-        first = np.where(np.isnat(published), first, published)
+        # a story cannot have been published after the end of the log: then its clock was wrong
+        first = np.where(np.isnat(published) | (published > _end(dataset)), first, published)
     return first
 
 
@@ -170,7 +178,10 @@ class Bundle:
 
     @property
     def as_of(self) -> datetime | None:
-        """The time of the last impression of the log, UTC; None in bundles of older versions."""
+        """The end of the log, UTC: the time of its last impression, unless that hangs on a few wrong clocks.
+
+        None in bundles of older versions.
+        """
         text = self.manifest["data"].get("as_of")
         return None if text is None else datetime.fromisoformat(text).replace(tzinfo=UTC)
 

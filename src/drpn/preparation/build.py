@@ -25,6 +25,7 @@ from drpn.preparation.settings import DataSettings
 from drpn.preparation.split import Split, split
 from drpn.preparation.statistics import feedback_counts, statistics
 from drpn.preparation.texts import strings
+from drpn.preparation.times import leave_out_implausible
 from drpn.progress import Progress
 from drpn.schema import SHOWN, Column
 from drpn.state.profile_expressions import (
@@ -63,6 +64,9 @@ class Builder:
                 shown, found = merge_repeats(self.engine, self.logs, shown, news, self.progress)
             with self.progress.stage("splitting impressions"):
                 known = known_impressions(self.engine, self.logs, shown)
+                known, shown, found["implausible_times"] = leave_out_implausible(
+                    self.engine, known, shown, self.progress
+                )
                 windows = split(self.engine, known, parts=self.logs.parts, settings=self.settings)
                 users = user_rows(self.engine, known)
                 self.writer.strings("users/id", strings(self._column(users.order_by("user"), "user_id"), padding=True))
