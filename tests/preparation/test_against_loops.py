@@ -79,6 +79,12 @@ class Pair:
         return raw_logs.feedback(raw_logs.profile_events(self.log, history=self.case.settings.history))
 
     @cached_property
+    def all_feedback(self) -> raw_logs.Feedback:
+        """The feedback of every user in the whole log."""
+        history = raw_logs.history_events(self.log) if self.case.settings.history else []
+        return raw_logs.feedback(history + raw_logs.shown_events(self.log.impressions))
+
+    @cached_property
     def graph(self) -> raw_logs.Graph:
         """The graph of stories."""
         consecutive = self.case.settings.graph == "consecutive"
@@ -155,6 +161,24 @@ def test_profiles_contain_the_newest_feedback_oldest_first(pair: Pair, kind: str
     for row in pair.sample_users():
         events = raw_logs.sequence(pair.feedback.get(pair.users[row], {}), clicked=kind == "clicked")
         assert names(array[row].tolist(), pair.news) == padded([event.news for event in events[-newest:]], newest, "")
+
+
+@pytest.mark.parametrize("kind", ["clicked", "skipped"])
+def test_latest_profiles_are_those_of_all_impressions(pair: Pair, kind: str) -> None:
+    array, newest = pair.dataset.arrays.array(f"latest/{kind}"), getattr(pair.case.settings, kind)
+    for row in pair.sample(list(range(1, len(pair.users)))):
+        events = raw_logs.sequence(pair.all_feedback.get(pair.users[row], {}), clicked=kind == "clicked")
+        assert names(array[row].tolist(), pair.news) == padded([event.news for event in events[-newest:]], newest, "")
+
+
+def test_all_clicks_of_each_user_are_kept(pair: Pair) -> None:
+    offsets, news = (pair.dataset.arrays.array(f"latest/all_clicked{end}") for end in ("_offsets", ""))
+    assert len(offsets) == len(pair.users) + 1
+    for row in pair.sample(list(range(1, len(pair.users)))):
+        events = raw_logs.sequence(pair.all_feedback.get(pair.users[row], {}), clicked=True)
+        assert names(news[offsets[row] : offsets[row + 1]].tolist(), pair.news) == sorted(
+            event.news for event in events
+        )
 
 
 def test_read_seconds_are_those_of_the_last_click(pair: Pair) -> None:

@@ -3,12 +3,14 @@
 model.safetensors   the weights
 manifest.json       model, settings, data, metrics, commit, and a sha256 of every file
 README.md           the model card: the same for human readers
-news/ users/ …      the arrays of the dataset folder that ranking needs
+news/ users/ …      the arrays of the dataset folder that ranking needs. Profiles are as of the end of the log:
+                    users/ holds the arrays of the dataset folder's latest/ in place of the profile window
 """
 
 import dataclasses
 import shutil
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +35,8 @@ from drpn.versioned import read_versioned, write_versioned
 
 FORMAT = 1
 MANIFEST, WEIGHTS, CARD = "manifest.json", "model.safetensors", "README.md"
-_PREFIXES = ("news/", "categories/", "subcategories/", "users/", "words/word", "entities/id")
+_LATEST = "latest/"
+_PREFIXES = ("news/", "categories/", "subcategories/", "users/", "words/word", "entities/id", _LATEST)
 _LEFT_OUT = ("news/abstract.", "news/title_entities", "news/abstract_entities")
 
 
@@ -64,8 +67,9 @@ def write_bundle(
         with atomic_file(scratch / WEIGHTS) as file:
             save_file(weights, file)
         for file_name in _files_to_ship(dataset, model.needs):
-            (scratch / file_name).parent.mkdir(exist_ok=True)
-            shutil.copyfile(dataset.path / file_name, scratch / file_name)
+            shipped = scratch / file_name.replace(_LATEST, "users/")
+            shipped.parent.mkdir(exist_ok=True)
+            shutil.copyfile(dataset.path / file_name, shipped)
         np.save(scratch / "news" / "recent.npy", _recent(dataset))
         np.save(scratch / "news" / "first_seen.npy", _first_seen(dataset))
         np.save(scratch / "users" / "trained.npy", dataset.trained_users)
@@ -78,7 +82,8 @@ def write_bundle(
             "word_vector_size": _columns(shape.vectors),
             "entity_vector_size": _columns(shape.entity_vectors),
             "data": {key: dataset.manifest[key] for key in ("settings", "statistics", "sources")}
-            | {"as_of": str(_end(dataset))},
+            | {"as_of": (end := str(_end(dataset)))}
+            | ({"profiles_as_of": end} if f"{_LATEST}clicked" in dataset.arrays else {}),
             **facts,
         }
         (scratch / CARD).write_text(card(manifest), encoding="utf-8")
@@ -92,7 +97,8 @@ def _files_to_ship(dataset: Dataset, needs: tuple[str, ...]) -> list[str]:
     unneeded = [
         prefix for need, requirement in REQUIREMENTS.items() if need not in needs for prefix in requirement.shipped
     ]
-    excluded = (*_LEFT_OUT, *unneeded)
+    window = ("users/clicked", "users/skipped") if f"{_LATEST}clicked" in dataset.arrays else ()
+    excluded = (*_LEFT_OUT, *unneeded, *window)
     return [name for name in dataset.arrays.checksums if name.startswith(_PREFIXES) and not name.startswith(excluded)]
 
 
@@ -184,6 +190,31 @@ class Bundle:
         """
         text = self.manifest["data"].get("as_of")
         return None if text is None else datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+    @property
+    def profiles_as_of(self) -> datetime | None:
+        """The moment of the profiles, UTC: the end of the log.
+
+        None if they end before the training days, as in bundles of datasets that older versions prepared.
+        """
+        text = self.manifest["data"].get("profiles_as_of")
+        return None if text is None else datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+    def all_clicked(self, user: int) -> list[str] | None:
+        """The ids of all stories that a user clicked in the log, also of those beyond the profile.
+
+        None in bundles of datasets that older versions prepared.
+        """
+        if self._all_clicked is None:
+            return None
+        offsets, news = self._all_clicked
+        start, stop = offsets[user : user + 2].tolist()
+        return [self.data.news_ids[row] for row in news[start:stop].tolist()]
+
+    @cached_property
+    def _all_clicked(self) -> tuple[Array, Array] | None:
+        arrays, name = self.data.arrays, "users/all_clicked"
+        return (arrays.array(f"{name}_offsets"), arrays.array(name)) if name in arrays else None
 
     def first_seen(self, row: int) -> datetime | None:
         """The time at which a story was published or first shown, UTC; None if unknown."""

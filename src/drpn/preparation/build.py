@@ -18,6 +18,7 @@ from drpn.logs.tables import Logs
 from drpn.preparation.entities import ENTITY_FILE
 from drpn.preparation.graph import group_readers, neighbour_users, neighbours
 from drpn.preparation.impressions import DTYPES, MISSING, SplitWriter, code_texts, stored
+from drpn.preparation.latest import latest_feedback, write_latest
 from drpn.preparation.news import write_news
 from drpn.preparation.repeats import merge_repeats
 from drpn.preparation.rows import history_rows, known_impressions, news_rows, shown_rows, user_rows
@@ -79,6 +80,9 @@ class Builder:
             with self.progress.stage("writing profiles"):
                 for name, keep in (("clicked", self.settings.clicked), ("skipped", self.settings.skipped)):
                     self._write_profiles(feedback, shown, name, keep, users=user_count)
+                readers = impressions.select("impression", "user")
+                latest = latest_feedback(self.engine, feedback, shown, readers, windows.profile)
+                write_latest(self.engine, latest, self.writer, self.settings, users=user_count)
             with self.progress.stage("writing graph"):
                 self._write_graph(feedback, news_count)
                 if self.settings.user_neighbours:
