@@ -55,7 +55,10 @@ class Everything(ClickModel):
 
     def read(self, encoded: EverythingRows, profiles: Profiles) -> Tensor:
         neighbours = self.users.of_neighbours(profiles.neighbours).sum(1)
-        clicked, skipped = (gather_rows(encoded.vector, side).sum(1) for side in (profiles.clicked, profiles.skipped))
+        clicked, skipped = (
+            (gather_rows(encoded.vector, side) * (side != 0).unsqueeze(-1)).sum(1)
+            for side in (profiles.clicked, profiles.skipped)
+        )
         return self.users(profiles.users) + 2 * neighbours + clicked - skipped
 
     def match(self, encoded: EverythingRows, readers: Tensor, candidates: Tensor, context: Context) -> Tensor:  # noqa: ARG002

@@ -12,7 +12,7 @@ from drpn.errors import DrpnError
 def write_versioned(file: Path, document: dict[str, Any], *, checksum: bool = True) -> None:
     """Write the document, which has a key `format`, by default with a checksum of its content."""
     if checksum:
-        document = document | {"checksum": _checksum(document)}
+        document = document | {"checksum": fingerprint(document)}
     file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
@@ -40,10 +40,11 @@ def read_versioned(
         raise error(
             f"{file.parent} has format {stored_version}, this version of drpn reads {version}; {remedy}, or update drpn"
         )
-    if checksum and document.pop("checksum", None) != _checksum(document):
+    if checksum and document.pop("checksum", None) != fingerprint(document):
         raise error(f"{file} has changed since it was written; {remedy}")
     return document
 
 
-def _checksum(document: dict[str, Any]) -> str:
+def fingerprint(document: dict[str, Any]) -> str:
+    """The sha256 of the document as JSON; the order of keys does not matter."""
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()

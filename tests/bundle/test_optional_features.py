@@ -28,6 +28,7 @@ from drpn.training.loss import click_loss
 from drpn.training.settings import TrainingSettings
 from drpn.training.steps import Samples, Stepper
 from drpn.versioned import read_versioned, write_versioned
+from latest_profiles import latest_tables
 from reads_everything import NAME, Everything, EverythingSettings, enter, stirred
 from writing import MindLine, write_mind
 
@@ -78,8 +79,8 @@ def plain(logs: Path) -> Dataset:
 
 
 def scores(model: Any, tables: Dataset, dataset: Dataset) -> list[float]:
-    """Scores of the test impressions of `dataset`, with stories and profiles from `tables`."""
-    return score_impressions(model, Tables.from_dataset(tables, CPU), dataset.impressions("test"), Silent()).tolist()
+    """Scores of the test impressions of `dataset`, with stories and latest profiles from `tables`."""
+    return score_impressions(model, latest_tables(tables), dataset.impressions("test"), Silent()).tolist()
 
 
 @pytest.fixture
@@ -106,7 +107,7 @@ def test_a_bundle_knows_the_users_of_training(bundle: Bundle, dataset: Dataset) 
     assert "train/user" not in bundle.data.arrays
     users = torch.arange(len(dataset.user_ids))
     of_dataset, of_bundle = (
-        Tables.from_dataset(data, CPU).batch(users, users[:, None].int()).profiles for data in (dataset, bundle.data)
+        latest_tables(data).batch(users, users[:, None].int()).profiles for data in (dataset, bundle.data)
     )
     for field in dataclasses.fields(of_dataset):
         assert torch.equal(getattr(of_dataset, field.name), getattr(of_bundle, field.name)), field.name
@@ -146,7 +147,7 @@ def test_recommendations_have_the_scores_of_evaluation(
         ranked = {story.news_id: story.score for story in ranking.rows}
         for position in range(int(test.offsets[row]), int(test.offsets[row + 1])):
             story_id = dataset.news_ids[int(test.candidates[position])]
-            if story_id in ranked:  # stories of the user's profile are not ranked
+            if story_id in ranked:  # stories that the user clicked are not ranked
                 assert ranked[story_id] == pytest.approx(by_evaluation[position], rel=1e-4, abs=1e-4)
                 compared += 1
     assert compared > 20

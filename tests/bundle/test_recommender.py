@@ -94,18 +94,24 @@ def test_a_user_and_the_same_history_get_the_same_ranking(name: str, dataset: Da
     recommender = Recommender(make_bundle(tmp_path / "bundle", dataset, name), CPU)
     for user in USERS:
         profile = recommender.profile(user)
-        by_user, by_history = recommender.recommend(user, top=30), recommender.recommend(history=profile, top=30)
+        everything = {"candidates": range(1, STORIES + 1), "top": 30}
+        by_user, by_history = (
+            recommender.recommend(user, **everything),
+            recommender.recommend(history=profile, **everything),
+        )
         same(by_user, by_history, user_id=False)
         assert (by_user.user_id, by_history.user_id) == (user, "")
-        same(recommender.recommend("nobody", history=profile, top=30), by_history, user_id=False)
+        same(recommender.recommend("nobody", history=profile, **everything), by_history, user_id=False)
     assert len({tuple(ids(recommender.recommend(user, top=5))) for user in USERS}) > 3
 
 
-def test_the_profile_of_a_user_is_that_of_the_dataset(recommender: Recommender, dataset: Dataset) -> None:
+def test_the_profile_of_a_user_is_that_of_the_end_of_the_log(recommender: Recommender, dataset: Dataset) -> None:
     row = list(dataset.user_ids).index("U3")
     profile = recommender.profile("U3")
-    for side, rows in ((profile.clicked, dataset.clicked[row]), (profile.skipped, dataset.skipped[row])):
-        assert [entry.news_id for entry in side] == [dataset.news_ids[int(story)] for story in rows if story]
+    for name, side in (("clicked", profile.clicked), ("skipped", profile.skipped)):
+        rows = dataset.arrays.array(f"latest/{name}")[row].tolist()
+        assert [entry.news_id for entry in side] == [dataset.news_ids[story] for story in rows if story]
+    assert profile.as_of == recommender.bundle.as_of == datetime(2019, 11, 11, 9, tzinfo=UTC)
     assert recommender.profile("nobody") == recommender.profile("") == Profile()
 
 

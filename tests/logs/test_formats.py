@@ -210,7 +210,10 @@ def test_impressions_without_known_stories_do_not_matter(tmp_path: Path) -> None
 def _days(count: int) -> list[MindLine]:
     return [
         MindLine(
-            f"{day}{page}", f"U{page % 2}", f"11/{9 + day}/2019 {page + 1}:00:00 AM", f"N{1 + page % 4}-1 N{1 + day}-0"
+            f"{day}{page}",
+            f"U{page % 2}",
+            f"11/{9 + day}/2019 {page + 1}:00:00 AM",
+            f"N{1 + page}-1 N{1 + (page + 1 + day % 3) % 4}-0",
         )
         for day in range(count)
         for page in range(4)

@@ -65,6 +65,8 @@ class RawLog(NamedTuple):
     parts: int
     left_out: frozenset[str] = frozenset()
     """Users whose impressions after the profile window do not count."""
+    repeats: tuple[int, int] = (0, 0)
+    """Rows that repeat a story of their page, and stories both clicked and not clicked on one page."""
 
 
 class Split(NamedTuple):
@@ -85,19 +87,28 @@ Graph = dict[str, dict[str, int]]
 def read_mind(folder: Path) -> RawLog:
     """Read a MIND folder with train/ and dev/, or a single part."""
     parts = [folder / "train", folder / "dev"] if (folder / "train").is_dir() else [folder]
-    news, impressions = {}, []
+    news, impressions, repeated, conflicts = {}, [], 0, 0
     for number, part in enumerate(parts):
         for line in _lines(part / "news.tsv"):
             id, category, subcategory, title, abstract, _, entities = line.split("\t")[:7]
             news[id] = News(id, category, subcategory, title, abstract, entities)
         lines = dict.fromkeys(_lines(part / "behaviors.tsv"))  # an exact duplicate counts once
         impressions += [_mind_impression(number, line) for line in lines]
-    return RawLog(sorted(news.values()), sorted(impressions), len(parts))
+        for line in lines:
+            tokens = line.split("\t")[4].split()
+            repeated += len(tokens) - len({token[:-2] for token in tokens})
+            conflicts += len(set(tokens)) - len({token[:-2] for token in tokens})
+    return RawLog(sorted(news.values()), sorted(impressions), len(parts), (repeated, conflicts))
 
 
 def _mind_impression(part: int, line: str) -> Impression:
+    """A story counts once on a page: at its first click, else at its first place."""
     id, user, time, history, shown = line.split("\t")
-    pairs = [candidate.rsplit("-", 1) for candidate in shown.split()]
+    tokens = shown.split()
+    first: dict[str, int] = {}
+    for place, token in sorted(enumerate(tokens), key=lambda item: (item[1][-1] != "1", item[0])):
+        first.setdefault(token[:-2], place)
+    pairs = [tokens[place].rsplit("-", 1) for place in sorted(first.values())]
     return Impression(
         part=part,
         time=datetime.strptime(time, "%m/%d/%Y %I:%M:%S %p"),

@@ -19,6 +19,7 @@ def card(manifest: dict[str, Any]) -> str:
         "",
         *[f"- `{source['name']}`, sha256 {source['sha256'][:16]}…" for source in manifest["data"]["sources"]],
         "",
+        *_profiles(manifest["data"]),
         "A model trained on MIND or EB-NeRD falls under their research licences: it may not be used commercially.",
         "",
         "## Metrics",
@@ -33,3 +34,9 @@ def card(manifest: dict[str, Any]) -> str:
         f"{manifest.get('training', {}).get('seed', 'not known')}.",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _profiles(data: dict[str, Any]) -> list[str]:
+    """The moment of the profiles, as a paragraph; nothing in bundles of datasets that older versions prepared."""
+    moment = data.get("profiles_as_of")
+    return [f"Profiles are as of the end of the logs, {moment} UTC.", ""] if moment else []

@@ -3,12 +3,14 @@
 model.safetensors   the weights
 manifest.json       model, settings, data, metrics, commit, and a sha256 of every file
 README.md           the model card: the same for human readers
-news/ users/ …      the arrays of the dataset folder that ranking needs
+news/ users/ …      the arrays of the dataset folder that ranking needs. Profiles are as of the end of the log:
+                    users/ holds the arrays of the dataset folder's latest/ in place of the profile window
 """
 
 import dataclasses
 import shutil
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from drpn.bundle.card import card
 from drpn.dataset.arrays import Array, ArrayReader, sha256
 from drpn.dataset.folder import SPLITS, Dataset
 from drpn.dataset.requirements import REQUIREMENTS
+from drpn.dataset.times import end_of_log
 from drpn.errors import RunError
 from drpn.layers.news import IdVectors, UserVectors
 from drpn.models.base import ClickModel, DataShape
@@ -33,7 +36,8 @@ from drpn.versioned import read_versioned, write_versioned
 
 FORMAT = 1
 MANIFEST, WEIGHTS, CARD = "manifest.json", "model.safetensors", "README.md"
-_PREFIXES = ("news/", "categories/", "subcategories/", "users/", "words/word", "entities/id")
+_LATEST = "latest/"
+_PREFIXES = ("news/", "categories/", "subcategories/", "users/", "words/word", "entities/id", _LATEST)
 _LEFT_OUT = ("news/abstract.", "news/title_entities", "news/abstract_entities")
 
 
@@ -58,14 +62,15 @@ def data_shape(dataset: Dataset) -> DataShape:
 def write_bundle(
     folder: Path, model: ClickModel, *, name: str, settings: Any, dataset: Dataset, facts: dict[str, Any]
 ) -> None:
-    """Write the bundle of a model trained on a dataset; `facts` (metrics, training, commit) go into the manifest."""
+    """Write the bundle of a model trained on a dataset; its manifest gets `facts`: metrics, training, commit, run."""
     with atomic_folder(folder, replace=True) as scratch:
         weights = {key: value.detach().cpu().contiguous() for key, value in model.state_dict().items()}
         with atomic_file(scratch / WEIGHTS) as file:
             save_file(weights, file)
         for file_name in _files_to_ship(dataset, model.needs):
-            (scratch / file_name).parent.mkdir(exist_ok=True)
-            shutil.copyfile(dataset.path / file_name, scratch / file_name)
+            shipped = scratch / file_name.replace(_LATEST, "users/")
+            shipped.parent.mkdir(exist_ok=True)
+            shutil.copyfile(dataset.path / file_name, shipped)
         np.save(scratch / "news" / "recent.npy", _recent(dataset))
         np.save(scratch / "news" / "first_seen.npy", _first_seen(dataset))
         np.save(scratch / "users" / "trained.npy", dataset.trained_users)
@@ -78,7 +83,8 @@ def write_bundle(
             "word_vector_size": _columns(shape.vectors),
             "entity_vector_size": _columns(shape.entity_vectors),
             "data": {key: dataset.manifest[key] for key in ("settings", "statistics", "sources")}
-            | {"as_of": str(np.max(dataset.impressions("test").times).astype("datetime64[s]"))},
+            | {"as_of": (end := str(_end(dataset)))}
+            | ({"profiles_as_of": end} if f"{_LATEST}clicked" in dataset.arrays else {}),
             **facts,
         }
         (scratch / CARD).write_text(card(manifest), encoding="utf-8")
@@ -92,7 +98,8 @@ def _files_to_ship(dataset: Dataset, needs: tuple[str, ...]) -> list[str]:
     unneeded = [
         prefix for need, requirement in REQUIREMENTS.items() if need not in needs for prefix in requirement.shipped
     ]
-    excluded = (*_LEFT_OUT, *unneeded)
+    window = ("users/clicked", "users/skipped") if f"{_LATEST}clicked" in dataset.arrays else ()
+    excluded = (*_LEFT_OUT, *unneeded, *window)
     return [name for name in dataset.arrays.checksums if name.startswith(_PREFIXES) and not name.startswith(excluded)]
 
 
@@ -100,13 +107,19 @@ def _columns(vectors: Array | None) -> int | None:
     return None if vectors is None else vectors.shape[1]
 
 
+def _end(dataset: Dataset) -> np.datetime64:
+    return end_of_log(np.concatenate([dataset.impressions(split).times for split in SPLITS]))
+
+
 def _recent(dataset: Dataset) -> Any:
     """Whether each story was shown in the last 24 hours of the log; only such stories are recommended by default."""
-    test = dataset.impressions("test")
-    last_day = np.asarray(test.times) >= np.max(test.times) - np.timedelta64(24, "h")
-    shown = np.repeat(last_day, np.diff(test.offsets))
+    end = _end(dataset)
     recent = np.zeros(len(dataset.news_ids), dtype=np.bool_)
-    recent[np.asarray(test.candidates)[shown]] = True
+    for split in SPLITS:
+        impressions = dataset.impressions(split)
+        times = np.asarray(impressions.times).astype("datetime64[s]")
+        last_day = (times >= end - np.timedelta64(24, "h")) & (times <= end)
+        recent[np.asarray(impressions.candidates)[np.repeat(last_day, np.diff(impressions.offsets))]] = True
     recent[0] = False
     return recent
 
@@ -128,7 +141,8 @@ def _first_seen(dataset: Dataset) -> Any:
     first[in_window] = np.asarray(train.times).min().astype("datetime64[s]")
     if "news/published" in dataset.arrays:
         published = np.asarray(dataset.arrays.array("news/published")).astype("datetime64[s]")
-        first = np.where(np.isnat(published), first, published)
+        # a story cannot have been published after the end of the log: then its clock was wrong
+        first = np.where(np.isnat(published) | (published > _end(dataset)), first, published)
     return first
 
 
@@ -171,9 +185,37 @@ class Bundle:
 
     @property
     def as_of(self) -> datetime | None:
-        """The time of the last impression of the log, UTC; None in bundles of older versions."""
+        """The end of the log, UTC: the time of its last impression, unless that hangs on a few wrong clocks.
+
+        None in bundles of older versions.
+        """
         text = self.manifest["data"].get("as_of")
         return None if text is None else datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+    @property
+    def profiles_as_of(self) -> datetime | None:
+        """The moment of the profiles, UTC: the end of the log.
+
+        None if they end before the training days, as in bundles of datasets that older versions prepared.
+        """
+        text = self.manifest["data"].get("profiles_as_of")
+        return None if text is None else datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+    def all_clicked(self, user: int) -> list[str] | None:
+        """The ids of all stories that a user clicked in the log, also of those beyond the profile.
+
+        None in bundles of datasets that older versions prepared.
+        """
+        if self._all_clicked is None:
+            return None
+        offsets, news = self._all_clicked
+        start, stop = offsets[user : user + 2].tolist()
+        return [self.data.news_ids[row] for row in news[start:stop].tolist()]
+
+    @cached_property
+    def _all_clicked(self) -> tuple[Array, Array] | None:
+        arrays, name = self.data.arrays, "users/all_clicked"
+        return (arrays.array(f"{name}_offsets"), arrays.array(name)) if name in arrays else None
 
     def first_seen(self, row: int) -> datetime | None:
         """The time at which a story was published or first shown, UTC; None if unknown."""
@@ -212,6 +254,12 @@ def _read_manifest(path: Path) -> dict[str, Any]:
             hint="run: drpn train FOLDER --out RUN",
         )
     return read_versioned(file, version=FORMAT, of="a bundle", error=RunError, remedy="train again")
+
+
+def bundle_run(path: Path) -> str | None:
+    """The fingerprint of the run that wrote the bundle at `path`; None in bundles of older versions."""
+    run: str | None = _read_manifest(path).get("run")
+    return run
 
 
 def _verify(path: Path, files: dict[str, str]) -> None:

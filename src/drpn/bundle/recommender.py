@@ -54,8 +54,8 @@ class _Request:
     row: int
     clicked: list[str]
     skipped: list[str]
-    history: frozenset[str]
-    """All known stories of the profile, also those beyond the number that the model reads."""
+    hidden: frozenset[str]
+    """Stories that are not ranked unless they are given as candidates."""
     notes: tuple[str, ...]
 
 
@@ -105,9 +105,14 @@ class Recommender:
             self._added.pop(news_id, None)
 
     def profile(self, user_id: UserId) -> Profile:
-        """The profile that the bundle has of a user; empty for a user that it does not know."""
+        """The profile that the bundle has of a user; empty for a user that it does not know.
+
+        It is as of the end of the log, which is its `as_of`. If the dataset was prepared by an older version, it ends
+        before the training days, and `as_of` is None.
+        """
         row = self._users.get(str(user_id), 0)
-        return Profile(*(self._news_ids(side[row]) for side in (self._tables.clicked, self._tables.skipped)))
+        clicked, skipped = (self._news_ids(side[row]) for side in (self._tables.clicked, self._tables.skipped))
+        return Profile(clicked, skipped, self.bundle.profiles_as_of) if row else Profile()
 
     def recommend(
         self,
@@ -123,9 +128,10 @@ class Recommender:
     ) -> Ranking:
         """Rank for one user.
 
-        `history` replaces the profile that the bundle has of the user. Without `candidates`, the live stories are
-        ranked that are not in the profile. Stories in `new` are ranked too, without being added to the catalogue.
-        `moment` is the time of the request, by default the end of the log.
+        Without `candidates`, the live stories are ranked that the user never clicked in the log. `history` replaces
+        the profile that the bundle has of the user; then the live stories are ranked that are not in it. Stories in
+        `new` are ranked too, without being added to the catalogue. `moment` is the time of the request, by default the
+        end of the log.
         """
         if user_id is None and history is None:
             raise SettingsError("there is nobody to rank for; give a user id or a history")
@@ -187,12 +193,15 @@ class Recommender:
             names = ", ".join(unknown[:3]) + (f" and {len(unknown) - 3} more" if len(unknown) > 3 else "")
             notes = (f"stories of the history that are not in the catalogue are left out: {names}",)
         clicked, skipped = sides
+        row = self._users.get(user, 0)
+        every_click = self.bundle.all_clicked(row) if history is None else None
         return _Request(
             user_id=user,
-            row=self._users.get(user, 0),
+            row=row,
             clicked=_newest(clicked, self._tables.clicked.shape[1]),
             skipped=_newest(skipped, self._tables.skipped.shape[1]),
-            history=frozenset(clicked + skipped),
+            # a given history is hidden as a whole; readers of the log may have been shown nearly all live stories
+            hidden=frozenset(clicked + skipped if every_click is None else every_click),
             notes=notes,
         )
 
@@ -206,7 +215,7 @@ class Recommender:
         *,
         hide_profile: bool,
     ) -> list[Ranking]:
-        """Rank the stories of `pool` for each request; with `hide_profile`, without those of its profile."""
+        """Rank the stories of `pool` for each request; with `hide_profile`, without those that it hides."""
         notes = tuple(dict.fromkeys(self._reader.notes(new)))
         column = {news_id: index for index, news_id in enumerate(pool)}
         rankings = []
@@ -215,7 +224,7 @@ class Recommender:
             for chunk in _chunks(requests, self._users_at_once(len(candidates))):
                 scores = self._score(chunk, candidates, moment)
                 for request, row in zip(chunk, scores, strict=True):
-                    hidden = [column[story] for story in request.history if story in column] if hide_profile else []
+                    hidden = [column[story] for story in request.hidden if story in column] if hide_profile else []
                     row[hidden] = -torch.inf
                     best, order = row.sort(descending=True, stable=True)
                     count = min(top, len(row) - len(hidden))
@@ -225,7 +234,8 @@ class Recommender:
                             zip(order[:count].tolist(), best[:count].tolist(), strict=True), start=1
                         )
                     )
-                    rankings.append(Ranking(request.user_id, bool(request.history), rows, (*request.notes, *notes)))
+                    known = bool(request.clicked or request.skipped)
+                    rankings.append(Ranking(request.user_id, known, rows, (*request.notes, *notes)))
         return rankings
 
     def _names(self, index: int, pool: list[str], new: Sequence[NewStory]) -> tuple[str, str]:

@@ -159,8 +159,8 @@ def recommend(
 ) -> None:
     """Rank stories for one user, for many users, or for a history that you give.
 
-    Ranks the stories of the last day of the logs that are not in the user's profile, or the given candidates, and any
-    new titles you give. Prints a table for each user; writes nothing.
+    Ranks the stories of the last day of the logs that the user has not clicked, or the given candidates, and any new
+    titles you give. The profile of a user is as of the end of the logs. Prints a table for each user; writes nothing.
 
     Example: `drpn recommend run --user U42 --title "Chess champion loses to a newcomer" --category sports`
 

@@ -6,9 +6,11 @@ news/          id title category subcategory words neighbours times_shown times_
 words/         word, and with word vectors: vector
 entities/      if the settings ask for them: id, and with a vector file: vector
 categories/    name                subcategories/ name
-users/         id clicked skipped (oldest first, then padding)
+users/         id clicked skipped (the profile window, oldest first, then padding)
                if the log has them: clicked_read_seconds clicked_scroll clicked_opinion skipped_opinion
                if the settings ask for them: neighbours
+latest/        clicked skipped (as of the end of the log; training and evaluation do not read them),
+               all_clicked all_clicked_offsets (every story that each user clicked in the log)
 train/ validation/ test/
                id user time offsets candidates clicked, and the optional columns of the log
 names/         the texts of optional columns that are stored as numbers, such as device

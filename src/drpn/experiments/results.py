@@ -1,7 +1,5 @@
 """The result of one run of a comparison: `result.json` and `metrics.npz`. A run with both files is finished."""
 
-import hashlib
-import json
 import shutil
 import zipfile
 from dataclasses import dataclass
@@ -10,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from drpn import versioned
 from drpn.dataset.folder import Dataset
 from drpn.errors import RunError
 from drpn.evaluation.metrics import METRICS, Metrics
@@ -67,7 +66,7 @@ class Result:
 
 def fingerprint(files: dict[str, str]) -> str:
     """Return a fingerprint of a dataset, from the checksums of its files."""
-    return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
+    return versioned.fingerprint(files)
 
 
 def is_finished(task: Task) -> bool:

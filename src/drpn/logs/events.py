@@ -47,10 +47,7 @@ def read(folder: Path, engine: Engine, *, history: bool = False) -> Logs:
     return Logs(
         news=news,
         impressions=impressions,
-        shown=rows.select("impression_id", *names)
-        .distinct()
-        .join(numbers, "impression_id")
-        .select("impression", *names),
+        shown=rows.select("impression_id", *names).join(numbers, "impression_id").select("impression", *names),
         history=None,
         parts=1,
         sources=(news_file, impressions_file),

@@ -18,13 +18,16 @@ from drpn.logs.tables import Logs
 from drpn.preparation.entities import ENTITY_FILE
 from drpn.preparation.graph import group_readers, neighbour_users, neighbours
 from drpn.preparation.impressions import DTYPES, MISSING, SplitWriter, code_texts, stored
+from drpn.preparation.latest import latest_feedback, write_latest
 from drpn.preparation.news import write_news
+from drpn.preparation.repeats import merge_repeats
 from drpn.preparation.rows import history_rows, known_impressions, news_rows, shown_rows, user_rows
 from drpn.preparation.settings import DataSettings
 from drpn.preparation.split import Split, split, within
 from drpn.preparation.statistics import feedback_counts, statistics
 from drpn.preparation.stretches import profile_stretch, stretches, warnings
 from drpn.preparation.texts import strings
+from drpn.preparation.times import leave_out_implausible
 from drpn.progress import Progress
 from drpn.schema import SHOWN, Column
 from drpn.state.profile_expressions import (
@@ -60,8 +63,12 @@ class Builder:
             with self.progress.stage("matching shown stories"):
                 news = news_rows(self.engine, self.logs)
                 shown = shown_rows(self.engine, self.logs, news, skip_unknown=skip_unknown, progress=self.progress)
+                shown, found = merge_repeats(self.engine, self.logs, shown, news, self.progress)
             with self.progress.stage("splitting impressions"):
                 known = known_impressions(self.engine, self.logs, shown)
+                known, shown, found["implausible_times"] = leave_out_implausible(
+                    self.engine, known, shown, self.progress
+                )
                 windows = split(self.engine, known, parts=self.logs.parts, settings=self.settings)
                 users = user_rows(self.engine, known)
                 self.writer.strings("users/id", strings(self._column(users.order_by("user"), "user_id"), padding=True))
@@ -74,6 +81,9 @@ class Builder:
             with self.progress.stage("writing profiles"):
                 for name, keep in (("clicked", self.settings.clicked), ("skipped", self.settings.skipped)):
                     self._write_profiles(feedback, shown, name, keep, users=user_count)
+                readers = impressions.select("impression", "user")
+                latest = latest_feedback(self.engine, feedback, shown, readers, windows.profile)
+                write_latest(self.engine, latest, self.writer, self.settings, users=user_count)
             with self.progress.stage("writing graph"):
                 self._write_graph(feedback, news_count)
                 if self.settings.user_neighbours:
@@ -97,7 +107,7 @@ class Builder:
                 )
             profile = profile_stretch(self.engine, impressions, windows)
             left_out = self._left_out(impressions, feedback, windows)
-        return self._statistics(user_count, news_count, words, counts, profile) | left_out
+        return self._statistics(user_count, news_count, words, counts, profile) | left_out | found
 
     def _impressions(self, known: ir.Table, users: ir.Table) -> ir.Table:
         """The impressions with user rows in place of ids and codes in place of texts."""

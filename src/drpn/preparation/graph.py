@@ -5,8 +5,12 @@ from typing import Literal
 import ibis
 import ibis.expr.types as ir
 
+from drpn.state.profile_expressions import profile_sequences
+
 GROUP_SIZE = 100
 """A story links its readers within groups of at most this many users."""
+CLICKS_PER_USER = 1_000
+"""In the co-click graph a user links only their newest this many clicked stories: pairs grow with the square."""
 
 
 def neighbours(feedback: ir.Table, *, kind: Literal["co-click", "consecutive"], keep: int) -> ir.Table:
@@ -14,21 +18,22 @@ def neighbours(feedback: ir.Table, *, kind: Literal["co-click", "consecutive"], 
 
     Columns: news, neighbour, weight (number of users who link the two), slot (0 for the heaviest).
     """
-    clicks = feedback.filter(feedback.clicked).select("user", "news", "moment")
-    pairs = _co_clicked(clicks) if kind == "co-click" else _consecutive(clicks)
+    pairs = _co_clicked(feedback) if kind == "co-click" else _consecutive(feedback)
     edges = pairs.group_by("news", "neighbour").aggregate(weight=pairs.count())  # a user links two stories once
     heaviest_first = ibis.window(group_by="news", order_by=[ibis.desc("weight"), ibis.asc("neighbour")])
     ranked = edges.mutate(slot=ibis.row_number().over(heaviest_first).cast("int32"))
     return ranked.filter(ranked.slot < keep)
 
 
-def _co_clicked(clicks: ir.Table) -> ir.Table:
+def _co_clicked(feedback: ir.Table) -> ir.Table:
+    clicks = profile_sequences(feedback, clicked=True, keep=CLICKS_PER_USER).select("user", "news")
     other_clicks = clicks.select("user", neighbour="news")
     pairs = clicks.join(other_clicks, "user")
     return pairs.filter(pairs.news != pairs.neighbour).select("user", "news", "neighbour")
 
 
-def _consecutive(clicks: ir.Table) -> ir.Table:
+def _consecutive(feedback: ir.Table) -> ir.Table:
+    clicks = feedback.filter(feedback.clicked).select("user", "news", "moment")
     by_time = ibis.window(group_by="user", order_by="moment")
     pairs = clicks.mutate(neighbour=clicks.news.lead().over(by_time))
     pairs = pairs.filter(pairs.neighbour.notnull()).select("user", "news", "neighbour")

@@ -23,7 +23,8 @@ class DataSettings:
     neighbours: int = 5
     """Heaviest graph neighbours kept per story."""
     graph: Literal["co-click", "consecutive"] = "co-click"
-    """Which stories are linked: clicked by the same user, or clicked by the same user directly one after the other."""
+    """Which stories are linked: clicked by the same user (of the newest 1,000 clicks of each), or clicked by the same
+    user directly one after the other."""
     abstracts: int = 0
     """Words kept per abstract, for models that read abstracts; 0: none. Words that are in no title are appended to the
     vocabulary, after those of the titles."""

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from drpn.bundle.files import Bundle
+from drpn.bundle.files import Bundle, bundle_run
 from drpn.dataset.folder import Dataset
 from drpn.errors import RunError
 from drpn.output import atomic_file, explain_write_errors
 from drpn.provenance import commit
 from drpn.training.settings import TrainingSettings, ignored_settings
 from drpn.version import VERSION
-from drpn.versioned import read_versioned, write_versioned
+from drpn.versioned import fingerprint, read_versioned, write_versioned
 
 FORMAT = 1
 RUN, BUNDLE, CURVE_PICTURE, TENSORBOARD = "run.json", "bundle", "curve.png", "tensorboard"
@@ -82,7 +82,19 @@ class Run:
             raise RunError(
                 f"{self.path} has not finished training; resume it", hint="repeat its drpn train command with --resume"
             )
+        self.check_bundle()
         return Bundle.open(self.path / BUNDLE)
+
+    def check_bundle(self) -> None:
+        """Fail if the bundle in the folder is that of another run."""
+        if bundle_run(self.path / BUNDLE) != self.fingerprint:
+            raise RunError(f"{self.path / BUNDLE} is the bundle of another run; put back the run's own, or train again")
+
+    @property
+    def fingerprint(self) -> str | None:
+        """The fingerprint that binds bundle and checkpoint to the run; None in runs of older versions."""
+        stored: str | None = self.facts.get("fingerprint")
+        return stored
 
     def dataset(self) -> Dataset:
         """Open the dataset folder that the run was trained on; fail if it has changed."""
@@ -117,14 +129,25 @@ def former_settings(kind: type) -> Sections:
 
 
 def run_facts(dataset: Dataset, model: str, settings: Any, training: TrainingSettings) -> dict[str, Any]:
-    """Return the contents of run.json: versions, model, settings and dataset."""
+    """Return the contents of run.json: versions, model, settings, dataset and fingerprint.
+
+    The fingerprint covers what decides the weights: model, settings with the seed, and dataset. Settings without effect
+    on the weights and the place of the dataset are not part of it.
+    """
+    by_section, files = sections(settings, training), dataset.manifest["files"]
+    ignored = ignored_settings(training.loss)
+    learned = {
+        section: {key: value for key, value in values.items() if key not in ignored}
+        for section, values in by_section.items()
+    }
     return {
         "drpn": VERSION,
         "commit": commit(),
         "model": model,
-        "settings": sections(settings, training),
+        "settings": by_section,
         "dataset": str(dataset.path.absolute()),
-        "dataset_files": dataset.manifest["files"],
+        "dataset_files": files,
+        "fingerprint": fingerprint({"model": model, "settings": learned, "files": files}),
     }
 
 

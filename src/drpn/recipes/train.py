@@ -57,6 +57,7 @@ def train(
     facts = run_facts(dataset, model, settings, training)
     run = Run.start(out, facts, former_settings(type(settings)), resume=resume)
     if resume and (out / BUNDLE).exists():
+        run.check_bundle()
         progress.note(f"{out} is already fully trained")
         return run
     try:
@@ -69,7 +70,7 @@ def train(
             where = device.type if data_place == device else f"{device.type}, data in host memory"
             progress.note(f"{model}: {_parameter_count(network):,} parameters, {len(clicks):,} clicks, on {where}")
             with _point_writer(out, len(clicks), tensorboard=tensorboard) as on_point:
-                loop = Loop(network, tables, sampler, training, out, progress, on_point)
+                loop = Loop(network, tables, sampler, training, out, progress, on_point, run.fingerprint)
                 trained = loop.run(
                     lambda current: validation_auc(current, tables, dataset, settings.size, training.precision),
                     resume=resume,
@@ -84,6 +85,7 @@ def train(
         "metrics": {"validation_auc": round(trained.best_auc, 6), "best_epoch": trained.best_epoch + 1},
         "training": dataclasses.asdict(training) | {"clicks": len(clicks), "seconds": round(trained.seconds, 1)},
         "commit": run.facts["commit"],
+        **({"run": run.fingerprint} if run.fingerprint else {}),
     }
     write_bundle(out / BUNDLE, network, name=model, settings=settings, dataset=dataset, facts=facts)
     return run

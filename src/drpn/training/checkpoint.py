@@ -36,10 +36,13 @@ class TrainingState:
 
 
 class Checkpoints:
-    """Writes checkpoints to one file in a background thread, from a copy of the state."""
+    """Writes checkpoints to one file in a background thread, from a copy of the state.
 
-    def __init__(self, file: Path) -> None:
-        self._file = file
+    `run` is the fingerprint of the run, which `load_checkpoint` compares.
+    """
+
+    def __init__(self, file: Path, *, run: str | None = None) -> None:
+        self._file, self._run = file, run
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")
         self._pending: Future[None] | None = None
 
@@ -56,7 +59,10 @@ class Checkpoints:
     ) -> None:
         """Start writing the file atomically, after the previous write has ended."""
         self.wait()
-        self._pending = self._writer.submit(_write, self._file, *_snapshot(model, optimiser, state, best))
+        header, tensors = _snapshot(model, optimiser, state, best)
+        if self._run is not None:
+            header["run"] = self._run
+        self._pending = self._writer.submit(_write, self._file, header, tensors)
 
     def wait(self) -> None:
         """Wait for the last write to end; raise its error if it failed."""
@@ -89,10 +95,15 @@ def _write(file: Path, header: dict[str, Any], tensors: dict[str, Tensor]) -> No
 
 
 def load_checkpoint(
-    file: Path, model: nn.Module, optimiser: torch.optim.Optimizer
+    file: Path, model: nn.Module, optimiser: torch.optim.Optimizer, *, run: str | None = None
 ) -> tuple[TrainingState, dict[str, Tensor]]:
-    """Restore model, optimiser and random state; return the training state and the best weights so far."""
+    """Restore model, optimiser and random state; return the training state and the best weights so far.
+
+    A checkpoint of another run than `run`, a fingerprint, is refused; None is a run of an older version, without one.
+    """
     header, tensors = _read(file)
+    if header.get("run") != run:
+        raise RunError(f"{file} is a checkpoint of another run; put back the run's own, or remove it to train again")
     model.load_state_dict(_with_prefix(tensors, "model/"))
     slots: dict[int, dict[str, Tensor]] = {}
     for name, value in _with_prefix(tensors, "optimiser/").items():

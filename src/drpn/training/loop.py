@@ -59,6 +59,8 @@ class Loop:
     folder: Path
     progress: Progress
     on_point: OnPoint = lambda _point: None
+    fingerprint: str | None = None
+    """That of the run, stored in its checkpoints; a checkpoint with another one is refused."""
 
     def run(self, validate: Validate, *, resume: bool) -> Trained:
         """Train until the epochs or the patience run out; leave the best weights in the model."""
@@ -66,7 +68,7 @@ class Loop:
         forget_met(self.model)
         state, best = TrainingState(), dict[str, Tensor]()
         if resume and (self.folder / CHECKPOINT).exists():
-            state, best = load_checkpoint(self.folder / CHECKPOINT, self.model, optimiser)
+            state, best = load_checkpoint(self.folder / CHECKPOINT, self.model, optimiser, run=self.fingerprint)
             self.progress.note(f"resumed in epoch {state.epoch + 1} at step {state.step} of {len(self.sampler)}")
         self._warn_if_tce_is_idle()
         completed_steps = state.epoch * len(self.sampler) + state.step
@@ -74,7 +76,7 @@ class Loop:
         curve = _read_curve(self.folder / CURVE, state.epoch)
         for point in curve:
             self.on_point(point)
-        with Checkpoints(self.folder / CHECKPOINT) as checkpoints:
+        with Checkpoints(self.folder / CHECKPOINT, run=self.fingerprint) as checkpoints:
             while not state.finished:
                 self._train_epoch(step, optimiser, state, best, checkpoints)
                 auc = validate(self.model)

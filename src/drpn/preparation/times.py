@@ -1,0 +1,50 @@
+"""Find impressions whose time is far from all others, such as the year 2999: a wrong clock."""
+
+import ibis
+import ibis.expr.types as ir
+import numpy as np
+
+from drpn.dataset.times import FAR_DAYS, plausible_days
+from drpn.logs.engines.engine import Engine
+from drpn.progress import Progress
+
+LEFT_OUT = 0.01
+"""Impressions with an implausible time are left out if they are at most this share of all, and kept if more."""
+
+
+def day_number(times: ir.TimestampColumn) -> ir.IntegerColumn:
+    """The number of each time's day, counted from 1970."""
+    number: ir.IntegerColumn = (times.epoch_seconds() / 86_400).floor().cast("int64")
+    return number
+
+
+def leave_out_implausible(
+    engine: Engine, impressions: ir.Table, shown: ir.Table, progress: Progress
+) -> tuple[ir.Table, ir.Table, int]:
+    """The impressions with a plausible time and their shown stories, and the number of implausible ones.
+
+    Implausible ones are reported, with an example. If there are too many to be wrong clocks they are kept.
+    """
+    numbered = impressions.select(day=day_number(impressions.time))
+    days = numbered.group_by("day").aggregate(rows=numbered.count())
+    found = [row for batch in engine.stream(days) for row in batch.to_pylist()]
+    numbers, counts = (np.array([row[name] for row in found], dtype=np.int64) for name in ("day", "rows"))
+    first, last = plausible_days(numbers, counts)
+    total, implausible = int(counts.sum()), int(counts[(numbers < first) | (numbers > last)].sum())
+    if not implausible:
+        return impressions, shown, 0
+    inside = day_number(impressions.time).between(ibis.literal(first), ibis.literal(last))
+    strange = impressions.filter(~inside)
+    example = engine.single_row(
+        strange.order_by("impression").limit(1).select("impression_id", time=strange.time.cast("string"))
+    )
+    few = implausible <= LEFT_OUT * total
+    progress.note(
+        f"impressions more than {FAR_DAYS} days before or after the others: {implausible:,} of {total:,}, such as "
+        f"{example['impression_id']} of {example['time']}; "
+        + ("they are left out" if few else "they are kept: correct their times or remove them if they are wrong")
+    )
+    if not few:
+        return impressions, shown, implausible
+    kept = engine.materialize("plausible_impressions", impressions.filter(inside))
+    return kept, engine.materialize("plausible_shown", shown.semi_join(kept, "impression")), implausible
