@@ -102,6 +102,8 @@ def check_prepared(folder: Path, logs: Path, data: DataSettings, vectors: Path |
             raise FolderError(f"{folder} was prepared with data.{key} = {before}, and {value} is asked for; {remedy}")
     sizes = {source["name"]: source["bytes"] for source in manifest["sources"]}
     for name, size in sizes.items():
+        if Path(name).is_absolute() or ".." in Path(name).parts:
+            raise FolderError(f"{folder} was prepared from {name!r}, which is not the name of a log; {remedy}")
         places = [logs / name, logs.absolute().parent / name, *([vectors] if vectors else [])]
         same = [place for place in places if place.name == Path(name).name and place.is_file()]
         if not any(place.stat().st_size == size for place in same):

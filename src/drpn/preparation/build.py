@@ -227,4 +227,4 @@ def _describe(column: Column) -> dict[str, str]:
 
 
 def _source(file: Path) -> dict[str, Any]:
-    return {"name": f"{file.parent.name}/{file.name}", "bytes": file.stat().st_size, "sha256": sha256(file)}
+    return {"name": f"{file.absolute().parent.name}/{file.name}", "bytes": file.stat().st_size, "sha256": sha256(file)}
