@@ -23,7 +23,7 @@ from drpn.experiments.results import fingerprint
 from drpn.experiments.run_task import free_gpu_memory
 from drpn.experiments.space import Values, nearest, rounded, space_of, with_values
 from drpn.experiments.tuned_file import header, trial_lines, with_model_table
-from drpn.output import atomic_file, explain_write_errors
+from drpn.output import atomic_file, explain_write_errors, lock_target
 from drpn.progress import Progress, Silent
 from drpn.provenance import commit
 from drpn.recipes.needs import check_requirements
@@ -111,7 +111,12 @@ def tune(
     dataset = Dataset.open(folder)
     check_requirements(model, settings.model, dataset)
     search = Search(model, settings, dataset, seed, commit())
-    study = _open_study(out, search)
+    with lock_target(out.with_name(f"{out.name}.{model}")):  # searches for other models may write to the same file
+        return _run_search(search, out, trials, progress)
+
+
+def _run_search(search: Search, out: Path, trials: int, progress: Progress) -> Tuned:
+    model, study = search.model, _open_study(out, search)
     done = len(_finished(study))
     if done:
         progress.note(f"{done} of {max(done, trials)} trials are finished already")

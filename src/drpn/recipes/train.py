@@ -16,6 +16,7 @@ from drpn.errors import DivergedError, TrainingError
 from drpn.evaluation.metrics import measure
 from drpn.evaluation.scoring import score_on_device
 from drpn.models.base import ClickModel
+from drpn.output import one_writer
 from drpn.progress import Progress, Silent
 from drpn.recipes.needs import check_requirements
 from drpn.recipes.runs import BUNDLE, CURVE_PICTURE, TENSORBOARD, Run, run_facts, sections
@@ -27,6 +28,7 @@ from drpn.training.settings import TrainingSettings
 from drpn.training.tensorboard import check_tensorboard, event_files
 
 
+@one_writer
 def train(
     folder: Path,
     out: Path,
