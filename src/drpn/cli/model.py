@@ -53,11 +53,15 @@ def train(
 
     Example: `drpn train mind --out run --set model.size=64 --set model.heads=4 --set training.epochs=3`
     """
+    from drpn.dataset.folder import Dataset
+    from drpn.recipes.data_settings import note_other_data_settings, refuse_data_settings
     from drpn.recipes.settings import load_settings
     from drpn.recipes.train import train as run
     from drpn.training.stopping import Stopped
 
-    settings = load_settings(config, sets or (), model=model)
+    refuse_data_settings(sets or ())
+    settings, shown = load_settings(config, sets or (), model=model), progress.for_terminal()
+    note_other_data_settings(config, Dataset.open(folder, verify=False), shown)
     try:
         trained = run(
             folder,
@@ -67,7 +71,7 @@ def train(
             training=settings.training,
             resume=resume,
             tensorboard=tensorboard,
-            progress=progress.for_terminal(),
+            progress=shown,
         )
     except Stopped:
         print("drpn: training stopped; repeat the command with --resume to continue", file=sys.stderr)

@@ -16,6 +16,7 @@ from drpn.models.catalogue import CATALOGUE
 from drpn.output import atomic_file
 from drpn.preparation.settings import DataSettings
 from drpn.progress import Progress, Silent
+from drpn.recipes.data_settings import is_data_setting
 from drpn.recipes.needs import requirements_of
 from drpn.recipes.prepare import prepare
 from drpn.recipes.settings import SHIPPED, load_data_settings, load_settings_of
@@ -69,7 +70,7 @@ def reproduce(
         models=models,
         seeds=seeds,
         config=config,
-        sets=sets,
+        sets=[assignment for assignment in sets if not is_data_setting(assignment)],
         jobs=jobs,
         keep=keep,
         again=again,

@@ -26,6 +26,7 @@ from drpn.experiments.tuned_file import header, trial_lines, with_model_table
 from drpn.output import atomic_file, explain_write_errors, lock_target
 from drpn.progress import Progress, Silent
 from drpn.provenance import commit
+from drpn.recipes.data_settings import note_other_data_settings, refuse_data_settings
 from drpn.recipes.needs import check_requirements
 from drpn.recipes.settings import Settings, entry, load_settings, read_settings_file, training_defaults
 from drpn.recipes.train import train
@@ -107,8 +108,11 @@ def tune(
     """
     progress = progress or Silent()
     _check_optuna()
+    sets = list(sets)
+    refuse_data_settings(sets)
     settings = load_settings(config, sets, model=model, of_several=True)
     dataset = Dataset.open(folder)
+    note_other_data_settings(config, dataset, progress)
     check_requirements(model, settings.model, dataset)
     search = Search(model, settings, dataset, seed, commit())
     with lock_target(out.with_name(f"{out.name}.{model}")):  # searches for other models may write to the same file
