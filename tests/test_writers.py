@@ -271,3 +271,14 @@ def test_of_two_demos_one_is_refused_while_the_other_trains(tmp_path: Path) -> N
     assert names(tmp_path) == []
     assert demo(tmp_path / "demo", users=100, train=False).out == tmp_path / "demo"
     assert names(tmp_path) == ["demo"]
+
+
+def test_a_demo_replaces_an_earlier_demo_alone(mind: Path, tmp_path: Path) -> None:
+    from drpn.recipes.demo import demo
+
+    data = prepare(mind, tmp_path / "data").path
+    with pytest.raises(OutputError, match="data was not made by a demo and will not be replaced"):
+        demo(data, users=100, train=False)
+    assert (data / "manifest.json").exists()
+    for _ in range(2):
+        assert demo(tmp_path / "demo", users=100, train=False).out.exists()

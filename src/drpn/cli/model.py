@@ -11,6 +11,7 @@ from drpn import progress
 from drpn.cli import printing
 from drpn.cli.options import Config, DatasetFolder, Json, RunFolder, Sets
 from drpn.errors import SettingsError
+from drpn.escape import terminal
 
 
 def models(json: Json = False) -> None:
@@ -198,10 +199,10 @@ def recommend(
     )
     for ranking in rankings:
         for note in ranking.notes:
-            print(f"drpn: {note}", file=sys.stderr)
+            print(f"drpn: {terminal(note)}", file=sys.stderr)
         if not ranking.known:
             who = f"user {ranking.user_id} has no profile" if history is None else "the history holds no known story"
-            print(f"drpn: {who}; this is the ranking for a new user", file=sys.stderr)
+            print(f"drpn: {terminal(who)}; this is the ranking for a new user", file=sys.stderr)
     if json:
         documents = [
             {"user_id": ranking.user_id, "known": ranking.known, "rows": [asdict(row) for row in ranking.rows]}
@@ -211,7 +212,7 @@ def recommend(
     else:
         for ranking in rankings:
             if len(rankings) > 1:
-                print(f"user {ranking.user_id}")
+                print(f"user {terminal(ranking.user_id)}")
             printing.ranking(ranking)
 
 
@@ -241,4 +242,4 @@ def explain(
     else:
         print_case(trace)
         if out:
-            print(f"picture: {out}")
+            print(f"picture: {terminal(str(out))}")

@@ -1,8 +1,7 @@
 """Print results to the terminal, as tables and short sentences."""
 
 import dataclasses
-import json
-import sys
+import shlex
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,8 +9,11 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
+from drpn import versioned
 from drpn.cli.case import print_case
+from drpn.escape import terminal
 
 if TYPE_CHECKING:  # these modules load torch or a query engine, which `drpn --help` should not wait for
     from drpn.bundle.recommender import Ranking
@@ -33,40 +35,49 @@ GROUP_TITLES = {
 }
 
 
+def _say(text: str) -> None:
+    """Print a sentence that holds a path or an id."""
+    print(terminal(text))
+
+
+def _words(path: Path | str) -> str:
+    """A path or an id as it is typed in a command."""
+    return shlex.quote(str(path))
+
+
 def as_json(document: Any) -> None:
     """Print one JSON document to standard output."""
-    json.dump(document, sys.stdout, indent=2)
-    print()
+    print(versioned.as_json(document, indent=2))
 
 
 def simulation(simulated: "Simulated", out: Path) -> None:
     """Print the size of a simulated log, and the next command."""
-    print(
+    _say(
         f"{out}: {simulated.users:,} users, {simulated.news:,} stories, {simulated.impressions:,} impressions, "
         f"{simulated.clicks:,} clicks"
     )
-    print(f"next: drpn prepare {out} --out {out}-dataset")
+    _say(f"next: drpn prepare {_words(out)} --out {_words(f'{out}-dataset')}")
 
 
 def prepared_dataset(dataset: "Dataset", out: Path) -> None:
     """Print the size of a new dataset, and the next command."""
     numbers = dataset.statistics
-    print(
+    _say(
         f"{out}: {numbers['profile_users']:,} user profiles with on average {numbers['mean_clicked']:.2f} clicked and "
         f"{numbers['mean_skipped']:.2f} skipped stories; {numbers['impressions']['train']:,} training impressions"
     )
-    print(f"next: drpn stats {out}")
+    _say(f"next: drpn stats {_words(out)}")
 
 
 def trained_run(run: "Run") -> None:
     """Print the result of a training, and the next command."""
     manifest = run.bundle().manifest
     metrics = manifest["metrics"]
-    print(
+    _say(
         f"{run.path}: {manifest['model']} trained in {manifest['training']['seconds']:.0f} s, best validation AUC "
         f"{metrics['validation_auc']:.4f} in epoch {metrics['best_epoch']}"
     )
-    print(f"next: drpn evaluate {run.path}")
+    _say(f"next: drpn evaluate {_words(run.path)}")
 
 
 def evaluation(evaluated: "Evaluation") -> None:
@@ -145,10 +156,8 @@ def comparison(compared: "Compared") -> None:
     judged = compared.claims[judged_by(compared.claims)]
     if any(claim.pairs for claim in judged):
         verdicts = tally(Counter(claim.verdict for claim in judged))
-        print(f"the paper's claims on these data: {verdicts}; see {compared.out}/claims.md")
-    print(
-        f"tables: {compared.out}/table2.md, {compared.out}/table3.md (also .tex); picture: {compared.out}/compare.png"
-    )
+        _say(f"the paper's claims on these data: {verdicts}; see {compared.out}/claims.md")
+    _say(f"tables: {compared.out}/table2.md, {compared.out}/table3.md (also .tex); picture: {compared.out}/compare.png")
 
 
 def _short_difference(compared: dict[str, float] | None) -> str:
@@ -170,7 +179,7 @@ def reproduction(reproduced: "Reproduced") -> None:
         pairs = claim.pairs
         numbers = difference(dataclasses.asdict(pairs[0])) if len(pairs) == 1 else f"{len(pairs)} comparisons"
         print(f"  {claim.verdict:14} {claim.claim.words}" + (f": {numbers}" if pairs else ""))
-    print(f"all comparisons: {compared.out}/claims.md; statistics of the data: {compared.out}/table1.md")
+    _say(f"all comparisons: {compared.out}/claims.md; statistics of the data: {compared.out}/table1.md")
 
 
 def tuned(result: "Tuned") -> None:
@@ -185,15 +194,16 @@ def tuned(result: "Tuned") -> None:
         table.add_row(str(trial.number), auc, *values, "best" if trial == result.best else "")
     Console().print(table)
     search = result.search
-    print(f"settings of the best trial: {result.out}")
-    print(f"next: drpn train {search.dataset.path} --out run --model {search.model} --config {result.out}")
+    _say(f"settings of the best trial: {result.out}")
+    folder, file = _words(search.dataset.path), _words(result.out)
+    _say(f"next: drpn train {folder} --out run --model {search.model} --config {file}")
 
 
 def ranking(ranked: "Ranking") -> None:
     """Print a ranking as a table."""
     table = Table("", "story", "score", "title", box=None, pad_edge=False)
     for row in ranked.rows:
-        table.add_row(str(row.rank), escape(row.news_id), f"{row.score:.3f}", escape(row.title))
+        table.add_row(str(row.rank), Text(terminal(row.news_id)), f"{row.score:.3f}", Text(terminal(row.title)))
     Console().print(table)
 
 
@@ -224,7 +234,8 @@ def statistics(numbers: dict[str, Any]) -> None:
 def profile(reader: "Reader", *, most: int = 6) -> None:
     """Print the newest `most` clicked and skipped stories of a reader, with the true reason for each."""
     console = Console()
-    console.print(f"\n[bold]Reader {escape(reader.user_id)}[/], newest first")
+    console.print()
+    console.print(Text.assemble((f"Reader {terminal(reader.user_id)}", "bold"), ", newest first"))
     for side, stories, colour in (("clicked", reader.clicked, "green"), ("skipped", reader.skipped, "red")):
         console.print(f" [{colour}]{side}[/] {len(stories)}")
         table = Table(box=None, show_header=False, padding=(0, 1), pad_edge=True)
@@ -232,7 +243,7 @@ def profile(reader: "Reader", *, most: int = 6) -> None:
         table.add_column(no_wrap=True, style="italic", min_width=11)
         table.add_column(no_wrap=True, overflow="ellipsis")
         for story in stories[:most]:
-            table.add_row(escape(story.topic), story.cause, escape(story.title))
+            table.add_row(Text(terminal(story.topic)), story.cause, Text(terminal(story.title)))
         console.print(table)
 
 
@@ -246,15 +257,16 @@ def demo(result: "Demo") -> None:
         print(f"\nTrained on {result.trained.clicks:,} clicks:\n")
         evaluation(result.trained.evaluation)
         print_case(result.trained.case, most=5)
-        print(f"\nPictures: {result.out}/case.png (what DRPN trusted), {result.out}/readers.png")
+        print()
+        _say(f"Pictures: {result.out}/case.png (what DRPN trusted), {result.out}/readers.png")
         print("Try next:")
-        print(f"  drpn recommend {result.out}/drpn --user {result.trained.case.user_id}")
-        print(f"  drpn explain {result.out}/drpn --user {result.readers[0].user_id} --out other.png")
+        run, user, other = f"{result.out}/drpn", result.trained.case.user_id, result.readers[0].user_id
+        _say(f"  drpn recommend {_words(run)} --user {_words(user)}")
+        _say(f"  drpn explain {_words(run)} --user {_words(other)} --out other.png")
     else:
-        print(f"Picture: {result.out}/readers.png; logs: {result.out}/logs; dataset: {result.out}/dataset")
+        _say(f"Picture: {result.out}/readers.png; logs: {result.out}/logs; dataset: {result.out}/dataset")
         print("Try next:")
-        print(
-            f"  drpn train {result.out}/dataset --out run --set model.size=32 --set model.hidden=32 --set model.heads=2"
-        )
+        settings = "--set model.size=32 --set model.hidden=32 --set model.heads=2"
+        _say(f"  drpn train {_words(f'{result.out}/dataset')} --out run {settings}")
         print("  drpn demo                         train, evaluate and explain DRPN and two ablations, in minutes")
     print("  drpn prepare LOGS --out FOLDER    use your own logs; drpn prepare --help lists the formats")

@@ -8,6 +8,7 @@ from typing import Any
 from drpn.dataset.folder import Dataset
 from drpn.dataset.requirements import REQUIREMENTS
 from drpn.errors import FolderError
+from drpn.escape import markdown
 from drpn.evaluation.tables import Table
 from drpn.experiments.compare import Compared, compare
 from drpn.experiments.pages import write_page
@@ -120,7 +121,7 @@ def _write(done: Reproduced, vectors: Path | None) -> None:
         ("", "here", "the paper's"),
         tuple((row.label, row.here, row.paper) for row in done.table1),
     )
-    source = vectors.name if vectors else "trained on the titles; the paper uses GloVe.840B.300d"
+    source = markdown(vectors.name) if vectors else "trained on the titles; the paper uses GloVe.840B.300d"
     paragraphs = [f"Word vectors: {source}."]
     if not is_mind:
         paragraphs.append("These are not the data of the paper, so its results are not comparable with ours.")
