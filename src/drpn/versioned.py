@@ -13,12 +13,7 @@ def write_versioned(file: Path, document: dict[str, Any], *, checksum: bool = Tr
     """Write the document, which has a key `format`, by default with a checksum of its content."""
     if checksum:
         document = document | {"checksum": _checksum(document)}
-    file.write_text(as_json(document, indent=1) + "\n", encoding="utf-8")
-
-
-def as_json(document: Any, *, indent: int | None = None) -> str:
-    """The document as JSON in printable ASCII characters alone."""
-    return json.dumps(document, indent=indent).replace("\x7f", "\\u007f")
+    file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
 def read_versioned(

@@ -1,7 +1,9 @@
 """Print results to the terminal, as tables and short sentences."""
 
 import dataclasses
+import json
 import shlex
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +13,6 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from drpn import versioned
 from drpn.cli.case import print_case
 from drpn.escape import terminal
 
@@ -47,7 +48,8 @@ def _words(path: Path | str) -> str:
 
 def as_json(document: Any) -> None:
     """Print one JSON document to standard output."""
-    print(versioned.as_json(document, indent=2))
+    json.dump(document, sys.stdout, indent=2)
+    print()
 
 
 def simulation(simulated: "Simulated", out: Path) -> None:

@@ -1,5 +1,6 @@
 """Write the scores of every candidate to a file, in the MIND competition's format or as JSON lines."""
 
+import json
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -11,7 +12,6 @@ from drpn.errors import OutputError
 from drpn.escape import terminal
 from drpn.evaluation.metrics import check, ranks
 from drpn.output import atomic_file, explain_write_errors
-from drpn.versioned import as_json
 
 ScoresFormat = Literal["mind", "jsonl"]
 
@@ -65,7 +65,7 @@ def json_lines(
             "labels": impressions.clicked[start:end].astype(int).tolist(),
             "scores": scores[start:end].tolist(),
         }
-        yield as_json(line)
+        yield json.dumps(line)
 
 
 def _line_order(ids: list[str]) -> list[int]:
