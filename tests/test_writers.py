@@ -1,6 +1,8 @@
 """One process writes to a folder at a time, and nobody else's files are replaced."""
 
+import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -282,3 +284,31 @@ def test_a_demo_replaces_an_earlier_demo_alone(mind: Path, tmp_path: Path) -> No
     assert (data / "manifest.json").exists()
     for _ in range(2):
         assert demo(tmp_path / "demo", users=100, train=False).out.exists()
+
+
+def test_a_file_system_without_locks_can_be_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unsupported(*_: object) -> None:
+        raise OSError(errno.ENOTSUP, "Operation not supported")
+
+    monkeypatch.setattr("fcntl.flock", unsupported)
+    fill(tmp_path / "out", "one")
+    assert names(tmp_path) == ["out"]
+
+
+def test_a_link_in_a_run_folder_is_not_followed(logs: Path, tmp_path: Path) -> None:
+    """The folder of a run may come from someone else, with links in the place of files that training writes."""
+    data = prepare(logs, tmp_path / "data").path
+    run = train_small(data, tmp_path / "run", epochs=2)
+    shutil.rmtree(run / "bundle")
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    (run / "curve.png").unlink()
+    (run / "curve.png").symlink_to(precious)
+    train_small(data, run, epochs=2, resume=True)
+    assert precious.read_text() == "mine"
+    (run / ".curve.jsonl.partial").symlink_to(precious)
+    (run / "checkpoint.safetensors").unlink()
+    shutil.rmtree(run / "bundle")
+    with pytest.raises(OutputError, match=r"curve.jsonl cannot be written"):
+        train_small(data, run, epochs=2, resume=True)
+    assert precious.read_text() == "mine"

@@ -24,6 +24,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 _UMASK_LOCK = threading.Lock()
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_NO_LOCKS = {errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK}
 
 
 @contextmanager
@@ -101,7 +102,10 @@ def one_writer(job: Callable[Concatenate[Path, Path, P], T]) -> Callable[Concate
 
 @contextmanager
 def _lock(file: Path, target: Path) -> Iterator[None]:
-    """Hold the lock of a file, which is created and removed; the system frees the lock of a dead process."""
+    """Hold the lock of a file, which is created and removed; the system frees the lock of a dead process.
+
+    On a file system without locks, such as some of clusters, everyone may write.
+    """
     with explain_write_errors(target):
         while True:
             descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
@@ -110,6 +114,10 @@ def _lock(file: Path, target: Path) -> Iterator[None]:
             except BlockingIOError as error:
                 os.close(descriptor)
                 raise OutputError(f"another process is using {target}; wait for it or choose another place") from error
+            except OSError as error:
+                if error.errno not in _NO_LOCKS:
+                    os.close(descriptor)
+                    raise
             if _is_at(descriptor, file):
                 break
             os.close(descriptor)  # the process that held the lock removed the file after we had opened it

@@ -41,6 +41,11 @@ def _say(text: str) -> None:
     print(terminal(text))
 
 
+def _name(text: str) -> str:
+    """A name as Rich prints it literally."""
+    return escape(terminal(text))
+
+
 def _words(path: Path | str) -> str:
     """A path or an id as it is typed in a command."""
     return shlex.quote(str(path))
@@ -92,12 +97,12 @@ def evaluation(evaluated: "Evaluation") -> None:
         table = Table("", *METRICS, title=f"{title}, {rows[0]['impressions']:,} impressions", box=None, pad_edge=False)
         table.title_justify = "left"
         for row in rows:
-            table.add_row(row["model"], *[_with_interval(row, name) for name in METRICS])
+            table.add_row(_name(row["model"]), *[_with_interval(row, name) for name in METRICS])
         console.print(table)
         console.print()
     for row in evaluated.comparisons:
         console.print(
-            f"AUC of {row['model']} minus AUC of {row['against']}: {row['difference']:+.4f} "
+            f"AUC of {_name(row['model'])} minus AUC of {_name(row['against'])}: {row['difference']:+.4f} "
             f"(95 % interval {row['low']:+.4f} to {row['high']:+.4f})"
         )
     if evaluated.noise:
@@ -145,7 +150,9 @@ def comparison(compared: "Compared") -> None:
         cells = ["–" if row[name] is None else f"{row[name]:.4f}" for name in METRICS]
         if row["auc_deviation"] is not None:
             cells[0] += f" [dim]±{row['auc_deviation']:.4f}[/]"
-        table.add_row(row["model"], *cells, *([_short_difference(row["auc_less_base"])] if about["base"] else []))
+        table.add_row(
+            _name(row["model"]), *cells, *([_short_difference(row["auc_less_base"])] if about["base"] else [])
+        )
     for column in table.columns:
         column.no_wrap = True
     Console().print(table)

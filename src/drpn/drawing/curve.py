@@ -6,6 +6,7 @@ from typing import Any
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from drpn.drawing.pictures import save
 from drpn.escape import terminal
 
 
@@ -24,4 +25,4 @@ def draw_curve(curve: list[dict[str, Any]], file: Path, *, title: str) -> None:
         axes.set_xticks(epochs)
         axes.grid(alpha=0.3)
     figure.suptitle(terminal(title), fontsize=11, parse_math=False)
-    figure.savefig(file)
+    save(figure, file)
