@@ -1,6 +1,6 @@
 """The public Python API: one function for each job, and the types that they take and return.
 
-Paths may be strings, ids may be integers. Settings are a dictionary such as `{"model.size": 64, "training.epochs": 2}`.
+Paths may be strings, ids may be integers. Settings are a dictionary such as `{"model.size": 60, "training.epochs": 2}`.
 `progress` takes a function that is called with one line of text, such as `print`, or an object with the methods of
 `Progress`. Nothing here imports a library that only some jobs need before the job is run.
 """
@@ -76,9 +76,11 @@ def prepare(
     progress: ProgressLike = None,
 ) -> Dataset:
     """Turn a folder of logs into a dataset folder, and open it."""
+    from drpn.recipes.data_settings import refuse_model_settings
     from drpn.recipes.prepare import prepare as run
     from drpn.recipes.settings import load_data_settings
 
+    refuse_model_settings(_assignments(settings, "data"))
     _check_choice("format", format, LogFormat)
     return run(
         Path(logs),
@@ -110,10 +112,13 @@ def train(
     progress: ProgressLike = None,
 ) -> Run:
     """Train a model on a dataset; the run folder `out` gets checkpoints, the learning curve and the bundle."""
+    from drpn.recipes.data_settings import note_other_data_settings, refuse_data_settings
     from drpn.recipes.settings import load_settings
     from drpn.recipes.train import train as run
 
+    refuse_data_settings(_assignments(settings))
     chosen = load_settings(_path(config), _assignments(settings), model=model)
+    note_other_data_settings(_path(config), Dataset.open(_folder(data), verify=False), _progress(progress) or Silent())
     return run(
         _folder(data),
         Path(out),
@@ -225,7 +230,7 @@ def _assignments(settings: Settings | None, section: str | None = None) -> list[
     from drpn.recipes.needs import toml_value
 
     if settings is not None and not isinstance(settings, Mapping):
-        raise SettingsError(f"settings is {settings!r}; it takes a dictionary, such as {{'model.size': 64}}")
+        raise SettingsError(f"settings is {settings!r}; it takes a dictionary, such as {{'model.size': 60}}")
     assignments: Iterable[tuple[str, Any]] = (settings or {}).items()
     return [
         f"{key if '.' in key or section is None else f'{section}.{key}'}={toml_value(value)}"

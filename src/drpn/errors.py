@@ -18,13 +18,15 @@ A message is one line with the place, the value and the way out, in words that f
 and exits with code 2.
 """
 
+from drpn.escape import terminal
+
 
 class DrpnError(Exception):
     """An error that the caller can fix."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
-        super().__init__(message)
-        self.hint = hint
+        super().__init__(_shown(message))
+        self.hint = _shown(hint)
         """The way out on the command line, such as an option; may be empty."""
 
 
@@ -70,3 +72,8 @@ class MemoryShortError(DrpnError):
 
 class OutputError(DrpnError):
     """Results that cannot be written."""
+
+
+def _shown(message: str) -> str:
+    """The lines of a message, which may quote a log, without control characters."""
+    return "\n".join(map(terminal, message.split("\n")))

@@ -9,6 +9,9 @@ from typing import Protocol
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
+from rich.text import Text
+
+from drpn.escape import terminal
 
 Advance = Callable[[int], None]
 """Call with the number of units that were completed since the last call."""
@@ -62,7 +65,7 @@ class Lines:
         self.note(f"{title}  {time.monotonic() - start:.1f} s")
 
     def note(self, text: str) -> None:
-        self._write(text)
+        self._write(terminal(text))
 
 
 class Terminal:
@@ -73,16 +76,17 @@ class Terminal:
 
     @contextmanager
     def stage(self, title: str, total: int | None = None) -> Iterator[Advance]:
-        columns = [SpinnerColumn(), TextColumn("{task.description}")]
+        columns = [SpinnerColumn(), TextColumn("{task.description}", markup=False)]
         counted = [BarColumn(), MofNCompleteColumn()] if total else []
         start = time.monotonic()
         with Bars(*columns, *counted, TimeElapsedColumn(), console=self._console, transient=True) as bars:
-            task = bars.add_task(title, total=total)
+            task = bars.add_task(terminal(title), total=total)
             yield lambda units: bars.advance(task, units)
-        self.note(f"[green]✓[/] {title}  [dim]{time.monotonic() - start:.1f} s[/]")
+        seconds = f"{time.monotonic() - start:.1f} s"
+        self._console.print(Text.assemble(("✓", "green"), f" {terminal(title)}  ", (seconds, "dim")))
 
     def note(self, text: str) -> None:
-        self._console.print(text, highlight=False)
+        self._console.print(Text(terminal(text)))
 
 
 def for_terminal() -> Progress:

@@ -33,13 +33,15 @@ def read_versioned(
     """
     try:
         document: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-        stored_version, *_ = [document[key] for key in ("format", *keys)]
+        stored_version = document["format"]
     except (ValueError, KeyError, TypeError) as cause:
         raise error(f"{file} is not the {what} of {of}; {remedy}") from cause
     if stored_version != version:
         raise error(
             f"{file.parent} has format {stored_version}, this version of drpn reads {version}; {remedy}, or update drpn"
         )
+    if not all(key in document for key in keys):
+        raise error(f"{file} is not the {what} of {of}; {remedy}")
     if checksum and document.pop("checksum", None) != fingerprint(document):
         raise error(f"{file} has changed since it was written; {remedy}")
     return document

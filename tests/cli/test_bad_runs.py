@@ -146,7 +146,7 @@ def test_a_bundle_with_one_file_missing(run: Path) -> None:
         file = run / "bundle" / name
         original = file.read_bytes()
         file.unlink()
-        message = f"{file} is missing; train again, or copy the whole bundle"
+        message = f"{file} is missing; train again, or copy the whole bundle again"
         assert refusal(Run.open(run).bundle) == message
         file.write_bytes(original)
     (run / "bundle" / "manifest.json").unlink()

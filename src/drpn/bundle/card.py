@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from drpn.escape import markdown
+
 
 def card(manifest: dict[str, Any]) -> str:
     """The model card of a bundle as Markdown."""
@@ -17,7 +19,7 @@ def card(manifest: dict[str, Any]) -> str:
         f"{statistics['impressions']['train']:,} impressions to train on, "
         f"{statistics['impressions']['test']:,} to test on. Source files:",
         "",
-        *[f"- `{source['name']}`, sha256 {source['sha256'][:16]}…" for source in manifest["data"]["sources"]],
+        *[f"- {markdown(source['name'])}, sha256 {source['sha256'][:16]}…" for source in manifest["data"]["sources"]],
         "",
         *_profiles(manifest["data"]),
         "A model trained on MIND or EB-NeRD falls under their research licences: it may not be used commercially.",
@@ -28,7 +30,7 @@ def card(manifest: dict[str, Any]) -> str:
         "",
         "## Settings",
         "",
-        *[f"- {name} = {value}" for name, value in manifest["settings"].items()],
+        *[f"- {markdown(f'{name} = {value}')}" for name, value in manifest["settings"].items()],
         "",
         f"drpn {manifest['drpn']}, commit {manifest.get('commit') or 'not known'}, seed "
         f"{manifest.get('training', {}).get('seed', 'not known')}.",

@@ -38,6 +38,7 @@ FORMAT = 1
 MANIFEST, WEIGHTS, CARD = "manifest.json", "model.safetensors", "README.md"
 _LATEST = "latest/"
 _PREFIXES = ("news/", "categories/", "subcategories/", "users/", "words/word", "entities/id", _LATEST)
+_REMEDY = "train again, or copy the whole bundle again"
 _LEFT_OUT = ("news/abstract.", "news/title_entities", "news/abstract_entities")
 
 
@@ -70,7 +71,7 @@ def write_bundle(
         for file_name in _files_to_ship(dataset, model.needs):
             shipped = scratch / file_name.replace(_LATEST, "users/")
             shipped.parent.mkdir(exist_ok=True)
-            shutil.copyfile(dataset.path / file_name, shipped)
+            shutil.copyfile(dataset.arrays.file(file_name), shipped)
         np.save(scratch / "news" / "recent.npy", _recent(dataset))
         np.save(scratch / "news" / "first_seen.npy", _first_seen(dataset))
         np.save(scratch / "users" / "trained.npy", dataset.trained_users)
@@ -160,8 +161,8 @@ class Bundle:
     def open(cls, path: Path) -> "Bundle":
         """Read the bundle at `path` and verify all its checksums."""
         manifest = _read_manifest(path)
-        _verify(path, manifest["files"])
-        reader = ArrayReader(path, manifest["files"])
+        reader = ArrayReader(path, manifest["files"], error=RunError, remedy=_REMEDY)
+        reader.verify()
         data = Dataset(path, {"statistics": manifest["data"]["statistics"]}, reader)
         entry = CATALOGUE.get(manifest["model"])
         if entry is None:
@@ -178,7 +179,7 @@ class Bundle:
         )
         model = entry.model(settings, shape)
         try:
-            model.load_state_dict(_stories_met(model, data) | _read_weights(path / WEIGHTS))
+            model.load_state_dict(_stories_met(model, data) | _read_weights(reader.file(WEIGHTS)))
         except RuntimeError as error:
             raise RunError(f"{path / WEIGHTS} does not fit the settings of {path / MANIFEST}; train again") from error
         return cls(path, manifest, model.eval(), settings, data)
@@ -253,23 +254,18 @@ def _read_manifest(path: Path) -> dict[str, Any]:
             f"{path} is not a bundle: it has no {MANIFEST}; train a model first",
             hint="run: drpn train FOLDER --out RUN",
         )
-    return read_versioned(file, version=FORMAT, of="a bundle", error=RunError, remedy="train again")
+    manifest = read_versioned(
+        file, version=FORMAT, of="a bundle", error=RunError, remedy="train again", keys=("files", "model", "settings")
+    )
+    if WEIGHTS not in manifest["files"]:
+        raise RunError(f"{file} does not list {WEIGHTS}; {_REMEDY}")
+    return manifest
 
 
 def bundle_run(path: Path) -> str | None:
     """The fingerprint of the run that wrote the bundle at `path`; None in bundles of older versions."""
     run: str | None = _read_manifest(path).get("run")
     return run
-
-
-def _verify(path: Path, files: dict[str, str]) -> None:
-    for name, checksum in files.items():
-        if not (path / name).is_file():
-            raise RunError(f"{path / name} is missing; train again, or copy the whole bundle")
-        if sha256(path / name) != checksum:
-            raise RunError(
-                f"{path / name} has changed since it was written; train again, or copy the whole bundle again"
-            )
 
 
 def _read_weights(file: Path) -> dict[str, Tensor]:

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
+
+from drpn.escape import terminal
 
 if TYPE_CHECKING:  # the module loads torch, which takes a second
     from drpn.explanation.trace import SideName, Trace
@@ -17,9 +18,9 @@ NUMBERS = ("rank", "weight", "score", "semantic", "collaborative")
 def print_case(trace: "Trace", *, most: int = 10) -> None:
     """Print the profile, highest weight first, and the candidates by rank; at most `most` rows per table."""
     console = Console()
-    console.print(
-        f"\n[bold]Reader {escape(trace.user_id)}[/], stories by weight in the '{trace.aggregator}' aggregator"
-    )
+    console.print()
+    heading = Text.assemble((f"Reader {terminal(trace.user_id)}", "bold"), ", stories by weight in the ")
+    console.print(heading.append(f"'{trace.aggregator}' aggregator"))
     _print_side(console, trace, "clicked", "green", most)
     _print_side(console, trace, "skipped", "red", most)
     _print_candidates(console, trace, most)
@@ -58,6 +59,7 @@ def _print_candidates(console: Console, trace: "Trace", most: int) -> None:
 
 def _print_table(console: Console, names: Sequence[str], rows: Sequence[Sequence[str]], more: int) -> None:
     """Print a table without its empty columns; only the last column shrinks on a narrow terminal."""
+    rows = [[terminal(cell) for cell in row] for row in rows]
     widths = [max([len(name), *(len(row[column]) for row in rows)]) for column, name in enumerate(names)]
     used = [column for column in range(len(names)) if any(row[column] for row in rows)]
     left = console.width - sum(widths[column] + 2 for column in used[:-1]) - 2

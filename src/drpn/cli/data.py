@@ -105,9 +105,11 @@ def prepare(
 
     Example: `drpn prepare MINDlarge --out mind --vectors glove.840B.300d.txt`
     """
+    from drpn.recipes.data_settings import refuse_model_settings
     from drpn.recipes.prepare import prepare as run
     from drpn.recipes.settings import load_data_settings
 
+    refuse_model_settings(sets or ())
     del engine  # there is only one so far
     dataset = run(
         logs,

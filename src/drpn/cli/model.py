@@ -11,6 +11,7 @@ from drpn import progress
 from drpn.cli import printing
 from drpn.cli.options import Config, DatasetFolder, Json, RunFolder, Sets
 from drpn.errors import SettingsError
+from drpn.escape import terminal
 
 
 def models(json: Json = False) -> None:
@@ -53,11 +54,15 @@ def train(
 
     Example: `drpn train mind --out run --set model.size=64 --set model.heads=4 --set training.epochs=3`
     """
+    from drpn.dataset.folder import Dataset
+    from drpn.recipes.data_settings import note_other_data_settings, refuse_data_settings
     from drpn.recipes.settings import load_settings
     from drpn.recipes.train import train as run
     from drpn.training.stopping import Stopped
 
-    settings = load_settings(config, sets or (), model=model)
+    refuse_data_settings(sets or ())
+    settings, shown = load_settings(config, sets or (), model=model), progress.for_terminal()
+    note_other_data_settings(config, Dataset.open(folder, verify=False), shown)
     try:
         trained = run(
             folder,
@@ -67,7 +72,7 @@ def train(
             training=settings.training,
             resume=resume,
             tensorboard=tensorboard,
-            progress=progress.for_terminal(),
+            progress=shown,
         )
     except Stopped:
         print("drpn: training stopped; repeat the command with --resume to continue", file=sys.stderr)
@@ -194,10 +199,10 @@ def recommend(
     )
     for ranking in rankings:
         for note in ranking.notes:
-            print(f"drpn: {note}", file=sys.stderr)
+            print(f"drpn: {terminal(note)}", file=sys.stderr)
         if not ranking.known:
             who = f"user {ranking.user_id} has no profile" if history is None else "the history holds no known story"
-            print(f"drpn: {who}; this is the ranking for a new user", file=sys.stderr)
+            print(f"drpn: {terminal(who)}; this is the ranking for a new user", file=sys.stderr)
     if json:
         documents = [
             {"user_id": ranking.user_id, "known": ranking.known, "rows": [asdict(row) for row in ranking.rows]}
@@ -207,7 +212,7 @@ def recommend(
     else:
         for ranking in rankings:
             if len(rankings) > 1:
-                print(f"user {ranking.user_id}")
+                print(f"user {terminal(ranking.user_id)}")
             printing.ranking(ranking)
 
 
@@ -237,4 +242,4 @@ def explain(
     else:
         print_case(trace)
         if out:
-            print(f"picture: {out}")
+            print(f"picture: {terminal(str(out))}")

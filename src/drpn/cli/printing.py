@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shlex
 import sys
 from collections import Counter
 from pathlib import Path
@@ -10,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from drpn.cli.case import print_case
+from drpn.escape import terminal
 
 if TYPE_CHECKING:  # these modules load torch or a query engine, which `drpn --help` should not wait for
     from drpn.bundle.recommender import Ranking
@@ -33,6 +36,21 @@ GROUP_TITLES = {
 }
 
 
+def _say(text: str) -> None:
+    """Print a sentence that holds a path or an id."""
+    print(terminal(text))
+
+
+def _name(text: str) -> str:
+    """A name as Rich prints it literally."""
+    return escape(terminal(text))
+
+
+def _words(path: Path | str) -> str:
+    """A path or an id as it is typed in a command."""
+    return shlex.quote(str(path))
+
+
 def as_json(document: Any) -> None:
     """Print one JSON document to standard output."""
     json.dump(document, sys.stdout, indent=2)
@@ -41,25 +59,25 @@ def as_json(document: Any) -> None:
 
 def simulation(simulated: "Simulated", out: Path) -> None:
     """Print the size of a simulated log, and the next command."""
-    print(
+    _say(
         f"{out}: {simulated.users:,} users, {simulated.news:,} stories, {simulated.impressions:,} impressions, "
         f"{simulated.clicks:,} clicks"
     )
-    print(f"next: drpn prepare {out} --out {out}-dataset")
+    _say(f"next: drpn prepare {_words(out)} --out {_words(f'{out}-dataset')}")
 
 
 def prepared_dataset(dataset: "Dataset", out: Path) -> None:
     """Print the size of a new dataset, and the next command."""
     numbers = dataset.statistics
-    print(
+    _say(
         f"{out}: {numbers['profile_users']:,} user profiles with on average {numbers['mean_clicked']:.2f} clicked and "
         f"{numbers['mean_skipped']:.2f} skipped stories; {numbers['impressions']['train']:,} training impressions"
     )
     stretches(numbers["stretches"])
     left_out = sum(numbers.get("impressions_left_out", {}).values())
     if left_out:
-        print(f"left out: {left_out:,} impressions of users without a profile")
-    print(f"next: drpn stats {out}")
+        _say(f"left out: {left_out:,} impressions of users without a profile")
+    _say(f"next: drpn stats {_words(out)}")
 
 
 def stretches(measured: dict[str, dict[str, Any]]) -> None:
@@ -83,11 +101,11 @@ def trained_run(run: "Run") -> None:
     """Print the result of a training, and the next command."""
     manifest = run.bundle().manifest
     metrics = manifest["metrics"]
-    print(
+    _say(
         f"{run.path}: {manifest['model']} trained in {manifest['training']['seconds']:.0f} s, best validation AUC "
         f"{metrics['validation_auc']:.4f} in epoch {metrics['best_epoch']}"
     )
-    print(f"next: drpn evaluate {run.path}")
+    _say(f"next: drpn evaluate {_words(run.path)}")
 
 
 def evaluation(evaluated: "Evaluation") -> None:
@@ -102,12 +120,12 @@ def evaluation(evaluated: "Evaluation") -> None:
         table = Table("", *METRICS, title=f"{title}, {rows[0]['impressions']:,} impressions", box=None, pad_edge=False)
         table.title_justify = "left"
         for row in rows:
-            table.add_row(row["model"], *[_with_interval(row, name) for name in METRICS])
+            table.add_row(_name(row["model"]), *[_with_interval(row, name) for name in METRICS])
         console.print(table)
         console.print()
     for row in evaluated.comparisons:
         console.print(
-            f"AUC of {row['model']} minus AUC of {row['against']}: {row['difference']:+.4f} "
+            f"AUC of {_name(row['model'])} minus AUC of {_name(row['against'])}: {row['difference']:+.4f} "
             f"(95 % interval {row['low']:+.4f} to {row['high']:+.4f})"
         )
     if evaluated.noise:
@@ -157,7 +175,9 @@ def comparison(compared: "Compared") -> None:
         cells = ["–" if row[name] is None else f"{row[name]:.4f}" for name in METRICS]
         if row["auc_deviation"] is not None:
             cells[0] += f" [dim]±{row['auc_deviation']:.4f}[/]"
-        table.add_row(row["model"], *cells, *([_short_difference(row["auc_less_base"])] if about["base"] else []))
+        table.add_row(
+            _name(row["model"]), *cells, *([_short_difference(row["auc_less_base"])] if about["base"] else [])
+        )
     for column in table.columns:
         column.no_wrap = True
     Console().print(table)
@@ -170,10 +190,8 @@ def comparison(compared: "Compared") -> None:
     judged = compared.claims[judged_by(compared.claims)]
     if any(claim.pairs for claim in judged):
         verdicts = tally(Counter(claim.verdict for claim in judged))
-        print(f"the paper's claims on these data: {verdicts}; see {compared.out}/claims.md")
-    print(
-        f"tables: {compared.out}/table2.md, {compared.out}/table3.md (also .tex); picture: {compared.out}/compare.png"
-    )
+        _say(f"the paper's claims on these data: {verdicts}; see {compared.out}/claims.md")
+    _say(f"tables: {compared.out}/table2.md, {compared.out}/table3.md (also .tex); picture: {compared.out}/compare.png")
 
 
 def _short_difference(compared: dict[str, float] | None) -> str:
@@ -197,7 +215,7 @@ def reproduction(reproduced: "Reproduced") -> None:
         pairs = claim.pairs
         numbers = difference(dataclasses.asdict(pairs[0])) if len(pairs) == 1 else f"{len(pairs)} comparisons"
         print(f"  {claim.verdict:14} {claim.claim.words}" + (f": {numbers}" if pairs else ""))
-    print(f"all comparisons: {compared.out}/claims.md; statistics of the data: {compared.out}/table1.md")
+    _say(f"all comparisons: {compared.out}/claims.md; statistics of the data: {compared.out}/table1.md")
 
 
 def _print_paper(compared: "Compared") -> None:
@@ -232,15 +250,16 @@ def tuned(result: "Tuned") -> None:
         table.add_row(str(trial.number), auc, *values, "best" if trial == result.best else "")
     Console().print(table)
     search = result.search
-    print(f"settings of the best trial: {result.out}")
-    print(f"next: drpn train {search.dataset.path} --out run --model {search.model} --config {result.out}")
+    _say(f"settings of the best trial: {result.out}")
+    folder, file = _words(search.dataset.path), _words(result.out)
+    _say(f"next: drpn train {folder} --out run --model {search.model} --config {file}")
 
 
 def ranking(ranked: "Ranking") -> None:
     """Print a ranking as a table."""
     table = Table("", "story", "score", "title", box=None, pad_edge=False)
     for row in ranked.rows:
-        table.add_row(str(row.rank), escape(row.news_id), f"{row.score:.3f}", escape(row.title))
+        table.add_row(str(row.rank), Text(terminal(row.news_id)), f"{row.score:.3f}", Text(terminal(row.title)))
     Console().print(table)
 
 
@@ -274,7 +293,8 @@ def statistics(numbers: dict[str, Any]) -> None:
 def profile(reader: "Reader", *, most: int = 6) -> None:
     """Print the newest `most` clicked and skipped stories of a reader, with the true reason for each."""
     console = Console()
-    console.print(f"\n[bold]Reader {escape(reader.user_id)}[/], newest first")
+    console.print()
+    console.print(Text.assemble((f"Reader {terminal(reader.user_id)}", "bold"), ", newest first"))
     for side, stories, colour in (("clicked", reader.clicked, "green"), ("skipped", reader.skipped, "red")):
         console.print(f" [{colour}]{side}[/] {len(stories)}")
         table = Table(box=None, show_header=False, padding=(0, 1), pad_edge=True)
@@ -282,7 +302,7 @@ def profile(reader: "Reader", *, most: int = 6) -> None:
         table.add_column(no_wrap=True, style="italic", min_width=11)
         table.add_column(no_wrap=True, overflow="ellipsis")
         for story in stories[:most]:
-            table.add_row(escape(story.topic), story.cause, escape(story.title))
+            table.add_row(Text(terminal(story.topic)), story.cause, Text(terminal(story.title)))
         console.print(table)
 
 
@@ -296,15 +316,16 @@ def demo(result: "Demo") -> None:
         print(f"\nTrained on {result.trained.clicks:,} clicks:\n")
         evaluation(result.trained.evaluation)
         print_case(result.trained.case, most=5)
-        print(f"\nPictures: {result.out}/case.png (what DRPN trusted), {result.out}/readers.png")
+        print()
+        _say(f"Pictures: {result.out}/case.png (what DRPN trusted), {result.out}/readers.png")
         print("Try next:")
-        print(f"  drpn recommend {result.out}/drpn --user {result.trained.case.user_id}")
-        print(f"  drpn explain {result.out}/drpn --user {result.readers[0].user_id} --out other.png")
+        run, user, other = f"{result.out}/drpn", result.trained.case.user_id, result.readers[0].user_id
+        _say(f"  drpn recommend {_words(run)} --user {_words(user)}")
+        _say(f"  drpn explain {_words(run)} --user {_words(other)} --out other.png")
     else:
-        print(f"Picture: {result.out}/readers.png; logs: {result.out}/logs; dataset: {result.out}/dataset")
+        _say(f"Picture: {result.out}/readers.png; logs: {result.out}/logs; dataset: {result.out}/dataset")
         print("Try next:")
-        print(
-            f"  drpn train {result.out}/dataset --out run --set model.size=32 --set model.hidden=32 --set model.heads=2"
-        )
+        settings = "--set model.size=32 --set model.hidden=32 --set model.heads=2"
+        _say(f"  drpn train {_words(f'{result.out}/dataset')} --out run {settings}")
         print("  drpn demo                         train, evaluate and explain DRPN and two ablations, in minutes")
     print("  drpn prepare LOGS --out FOLDER    use your own logs; drpn prepare --help lists the formats")

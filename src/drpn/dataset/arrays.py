@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from drpn.errors import FolderError
+from drpn.errors import DrpnError, FolderError
+from drpn.inside import check_names, file_inside
 
 Array = NDArray[Any]
 
@@ -79,10 +80,15 @@ class ArrayWriter:
 
 @dataclass(frozen=True)
 class ArrayReader:
-    """Reads the arrays of a finished folder as memory maps."""
+    """Reads the arrays of a finished folder as read-only memory maps."""
 
     folder: Path
     checksums: Mapping[str, str]
+    error: type[DrpnError] = FolderError
+    remedy: str = "prepare the logs again"
+
+    def __post_init__(self) -> None:
+        check_names(self.folder, self.checksums, error=self.error, remedy=self.remedy)
 
     def __contains__(self, name: str) -> bool:
         return f"{name}.npy" in self.checksums or f"{name}.offsets.npy" in self.checksums
@@ -90,8 +96,8 @@ class ArrayReader:
     def array(self, name: str) -> Array:
         """The array `name`."""
         if f"{name}.npy" not in self.checksums:
-            raise FolderError(f"{self.folder} has no array '{name}'; prepare the logs again")
-        file = self.folder / f"{name}.npy"
+            raise self.error(f"{self.folder} has no array '{name}'; {self.remedy}")
+        file = self.file(f"{name}.npy")
         empty = file.stat().st_size <= 128  # a header without data, which cannot be memory-mapped
         values: Array = np.load(file, mmap_mode=None if empty else "r", allow_pickle=False)
         return values
@@ -100,14 +106,18 @@ class ArrayReader:
         """The texts `name`."""
         return Strings(self.array(f"{name}.offsets"), self.array(f"{name}.utf8"))
 
+    def file(self, name: str) -> Path:
+        """The path of a file of the manifest."""
+        return file_inside(self.folder, name, error=self.error, remedy=self.remedy)
+
     def verify(self) -> None:
         """Check that every file exists and has its checksum."""
         for name, checksum in self.checksums.items():
-            file = self.folder / name
+            file = self.file(name)
             if not file.is_file():
-                raise FolderError(f"{file} is missing; prepare the logs again")
+                raise self.error(f"{file} is missing; {self.remedy}")
             if sha256(file) != checksum:
-                raise FolderError(f"{file} has changed since it was written; prepare the logs again")
+                raise self.error(f"{file} has changed since it was written; {self.remedy}")
 
 
 def sha256(file: Path) -> str:

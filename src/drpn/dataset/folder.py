@@ -207,5 +207,10 @@ def _read_manifest(path: Path) -> dict[str, Any]:
             hint="run: drpn prepare LOGS --out FOLDER",
         )
     return read_versioned(
-        file, version=FORMAT, of="a dataset folder", error=FolderError, remedy="prepare the logs again"
+        file,
+        version=FORMAT,
+        of="a dataset folder",
+        error=FolderError,
+        remedy="prepare the logs again",
+        keys=("files", "settings", "statistics"),
     )

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
@@ -24,6 +24,7 @@ from drpn.drawing.pictures import (
     stripe,
     write,
 )
+from drpn.escape import terminal
 from drpn.explanation.trace import SideName, Trace, TracedCandidate, TracedStory
 
 PALE, DEEP = "#f3f2f9", "#554a9f"
@@ -98,7 +99,8 @@ def shade(weight: float, count: int) -> tuple[float, float, float]:
 def _draw_header(figure: Figure, trace: Trace, model: str, height: float) -> None:
     kind = "denoising" if trace.aggregator.endswith("denoise") else "content-based"
     title = f"How {model} weights the profile of reader {trace.user_id}"
-    figure.text(0.017, 1 - 0.33 / height, title, fontsize=17, fontweight="bold", va="center", parse_math=False)
+    style: dict[str, Any] = {"fontsize": 17, "fontweight": "bold", "va": "center", "parse_math": False}
+    figure.text(0.017, 1 - 0.33 / height, terminal(title), **style)
     words = f"Darker stories have more weight in the {kind} aggregator of the semantic view. Sorted by weight."
     figure.text(0.017, 1 - 0.68 / height, words, fontsize=10.5, color=FAINT, va="center")
     ax = figure.add_axes((0.70, 1 - 0.80 / height, 0.285, 0.26 / height))

@@ -6,6 +6,9 @@ from typing import Any
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from drpn.drawing.pictures import save
+from drpn.escape import terminal
+
 
 def draw_curve(curve: list[dict[str, Any]], file: Path, *, title: str) -> None:
     """Draw training loss and validation AUC by epoch."""
@@ -21,5 +24,5 @@ def draw_curve(curve: list[dict[str, Any]], file: Path, *, title: str) -> None:
         axes.set_title(label, fontsize=10)
         axes.set_xticks(epochs)
         axes.grid(alpha=0.3)
-    figure.suptitle(title, fontsize=11)
-    figure.savefig(file)
+    figure.suptitle(terminal(title), fontsize=11, parse_math=False)
+    save(figure, file)

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.patches import FancyBboxPatch
 
+from drpn.escape import terminal
 from drpn.explanation.profiles import ProfileStory, Reader
 from drpn.output import atomic_file
 
@@ -90,7 +91,7 @@ def stripe(ax: Axes, row: float, colour: str, *, width: float = 0.010) -> None:
 
 def write(ax: Axes, x: float, row: float, text: str, **style: Any) -> None:
     """Write text vertically centred in a row; dollar signs do not start mathematics."""
-    ax.text(x, row + 0.48, text, **{"color": INK, "va": "center", "parse_math": False, **style})
+    ax.text(x, row + 0.48, terminal(text), **{"color": INK, "va": "center", "parse_math": False, **style})
 
 
 def fitted(ax: Axes, text: str, width: float, size: float) -> str:
@@ -104,7 +105,7 @@ def fitted(ax: Axes, text: str, width: float, size: float) -> str:
     def fits(words: str) -> bool:
         return bool(renderer.get_text_width_height_descent(words, font, ismath=False)[0] <= available)
 
-    text = " ".join(text.split())
+    text = terminal(" ".join(text.split()))
     if fits(text):
         return text
     words = text.split(" ")

@@ -8,6 +8,8 @@ from typing import Literal
 
 from drpn.dataset.arrays import Array
 from drpn.dataset.folder import Impressions
+from drpn.errors import OutputError
+from drpn.escape import terminal
 from drpn.evaluation.metrics import check, ranks
 from drpn.output import atomic_file, explain_write_errors
 
@@ -37,6 +39,12 @@ def mind_lines(impressions: Impressions, scores: Array) -> Iterator[str]:
     """
     rank = ranks(scores, impressions.offsets)
     ids = list(impressions.ids)
+    for text in ids:
+        if text.split() != [text] or terminal(text) != text:
+            raise OutputError(
+                f"impression id {text!r} cannot be written in the format mind, whose ids have no spaces; choose jsonl",
+                hint="pass --scores-format jsonl",
+            )
     for row in _line_order(ids):
         impression_ranks = rank[impressions.offsets[row] : impressions.offsets[row + 1]].tolist()
         yield f"{ids[row]} [{','.join(map(str, impression_ranks))}]"
@@ -57,7 +65,7 @@ def json_lines(
             "labels": impressions.clicked[start:end].astype(int).tolist(),
             "scores": scores[start:end].tolist(),
         }
-        yield json.dumps(line, ensure_ascii=False)
+        yield json.dumps(line)
 
 
 def _line_order(ids: list[str]) -> list[int]:

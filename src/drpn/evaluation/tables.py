@@ -4,17 +4,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from drpn import escape
+
 RULE = None
 """Stands for a horizontal line between two rows of a table."""
 
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "±": r"$\pm$",
-    "–": "--",
-    **{character: f"\\{character}" for character in "&%$#_{}"},
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-}
+_SIGNS = {"±": r"$\pm$", "–": "--"}
+_BOLD = re.compile(r"\*\*(.*)\*\*", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -42,7 +38,12 @@ def markdown(table: Table) -> list[str]:
 
 
 def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", r"\|").replace("\n", " ") for cell in cells) + " |"
+    return "| " + " | ".join(map(_markdown_cell, cells)) + " |"
+
+
+def _markdown_cell(cell: str) -> str:
+    bold = _BOLD.fullmatch(cell)
+    return f"**{escape.markdown(bold[1])}**" if bold else escape.markdown(cell)
 
 
 def latex(table: Table, *, label: str) -> list[str]:
@@ -71,10 +72,10 @@ def _latex_row(cells: Sequence[str]) -> str:
 
 
 def _latex_cell(cell: str) -> str:
-    bold = re.fullmatch(r"\*\*(.*)\*\*", cell)
+    bold = _BOLD.fullmatch(cell)
     return rf"\textbf{{{_escape(bold[1])}}}" if bold else _escape(cell)
 
 
 def _escape(text: str) -> str:
-    plain = "".join(_LATEX.get(character, character) for character in text)
+    plain = "".join(_SIGNS.get(character, character) for character in escape.latex(text))
     return re.sub(r"(?<!\w)-(?=\d)", "$-$", plain)  # typeset as a minus sign, not as a hyphen

@@ -26,6 +26,7 @@ from drpn.models.catalogue import CATALOGUE
 from drpn.output import atomic_file, explain_write_errors, lock_folder
 from drpn.progress import Progress, Silent
 from drpn.provenance import machine
+from drpn.recipes.data_settings import note_other_data_settings, refuse_data_settings
 from drpn.recipes.evaluate import has_profile, reference_scores
 from drpn.recipes.needs import missing_requirements, prepare_hint
 from drpn.recipes.settings import Settings, find_config, load_settings_of, read_settings_file
@@ -81,10 +82,12 @@ def compare(
     Without `models`, every model that the folder has the data for. Finished runs are not repeated, stopped runs are
     resumed. Settings are the model's defaults, then the file `configs`, then `config`, then `sets`.
     """
-    progress = progress or Silent()
+    progress, sets = progress or Silent(), list(sets)
+    refuse_data_settings(sets)
     dataset = Dataset.open(folder)
     _check_test_split(dataset)
-    sets = list(sets)
+    for file in (configs, config):
+        note_other_data_settings(file, dataset, progress)
     settings = load_settings_of(models or CATALOGUE, config, sets, tuned=configs)
     sources = [find_config(config).name] if config else []
     if configs and any(name in settings for name in read_settings_file(configs).models):

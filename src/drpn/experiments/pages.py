@@ -7,6 +7,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
+from drpn import escape
 from drpn.evaluation.metrics import METRICS
 from drpn.evaluation.tables import RULE, Table, latex, markdown
 from drpn.experiments.paper import BASE, NAMES, TABLE2, TABLE3
@@ -71,7 +72,7 @@ def write_pages(out: Path, about: About, rows: Sequence[Row], runs: Sequence[Row
         for part in parts:
             page += [f"## {part.caption}", "", *markdown(part), ""]
         write_text(out / f"table{number}.md", page)
-        source = [f"% {text}" for text in paragraphs]
+        source = [f"% {escape.terminal(text)}" for text in paragraphs]
         for place, part in enumerate(parts, start=1):
             captioned = replace(part, caption=f"{TITLES[number]}. {part.caption}.")
             source += ["", *latex(captioned, label=f"table{number}-{place}")]
@@ -162,11 +163,12 @@ def preface(parts: Sequence[Table], about: About, runs: Sequence[Row]) -> list[s
     clicks = runs[0]["clicks"]
     machines = dict.fromkeys(run["machine"].get("gpu") or run["machine"]["processor"] for run in runs)
     parallel = sorted({run["jobs"] for run in runs})
-    seeds = about["seeds"]
+    seeds, name = about["seeds"], escape.markdown(about["data"]["name"])
+    changes = escape.markdown("".join(f", {source}" for source in about["settings"]))
     paragraphs = [
-        f"Data: {about['data']['name']}, {clicks:,} training clicks; seeds {', '.join(map(str, seeds))}; "
+        f"Data: {name}, {clicks:,} training clicks; seeds {', '.join(map(str, seeds))}; "
         f"{', '.join(machines)}; commit {', '.join(about['commits'])}. Settings: the models' defaults"
-        f"{''.join(f', {source}' for source in about['settings'])}. All settings, curves and versions are in "
+        f"{changes}. All settings, curves and versions are in "
         "compare.json.",
     ]
     several = len(seeds) > 1
@@ -191,7 +193,7 @@ def preface(parts: Sequence[Table], about: About, runs: Sequence[Row]) -> list[s
         f"includes the encoding of all stories. Runs in parallel: {', '.join(map(str, parallel))}."
     )
     if about["left_out"]:
-        paragraphs.append("Left out: " + "; ".join(about["left_out"].values()) + ".")
+        paragraphs.append("Left out: " + escape.markdown("; ".join(about["left_out"].values())) + ".")
     if about["data"]["settings"].get("users") == "with-profile":
         paragraphs.append(
             "Users without a profile are left out of training, validation and test, as the paper's authors do."
@@ -208,7 +210,10 @@ def write_page(file: Path, table: Table, paragraphs: Sequence[str]) -> None:
     """Write one table below its paragraphs, as .md and .tex."""
     lines = [line for text in paragraphs for line in (text, "")]
     write_text(file.with_suffix(".md"), [f"# {table.caption}", "", *lines, *markdown(table)])
-    write_text(file.with_suffix(".tex"), [*(f"% {text}" for text in paragraphs), "", *latex(table, label=file.name)])
+    write_text(
+        file.with_suffix(".tex"),
+        [*(f"% {escape.terminal(text)}" for text in paragraphs), "", *latex(table, label=file.name)],
+    )
 
 
 def write_text(file: Path, lines: Sequence[str]) -> None:

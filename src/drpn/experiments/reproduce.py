@@ -8,6 +8,7 @@ from typing import Any
 from drpn.dataset.folder import Dataset
 from drpn.dataset.requirements import REQUIREMENTS
 from drpn.errors import FolderError
+from drpn.escape import markdown
 from drpn.evaluation.tables import Table
 from drpn.experiments.compare import Compared, compare
 from drpn.experiments.pages import write_page
@@ -16,6 +17,7 @@ from drpn.models.catalogue import CATALOGUE
 from drpn.output import atomic_file
 from drpn.preparation.settings import DataSettings
 from drpn.progress import Progress, Silent
+from drpn.recipes.data_settings import is_data_setting
 from drpn.recipes.needs import requirements_of
 from drpn.recipes.prepare import prepare
 from drpn.recipes.settings import SHIPPED, load_data_settings, load_settings_of
@@ -71,7 +73,7 @@ def reproduce(
         models=models,
         seeds=seeds,
         config=config,
-        sets=sets,
+        sets=[assignment for assignment in sets if not is_data_setting(assignment)],
         jobs=jobs,
         keep=keep,
         again=again,
@@ -104,6 +106,8 @@ def check_prepared(folder: Path, logs: Path, data: DataSettings, vectors: Path |
             raise FolderError(f"{folder} was prepared with data.{key} = {before}, and {value} is asked for; {remedy}")
     sizes = {source["name"]: source["bytes"] for source in manifest["sources"]}
     for name, size in sizes.items():
+        if Path(name).is_absolute() or ".." in Path(name).parts:
+            raise FolderError(f"{folder} was prepared from {name!r}, which is not the name of a log; {remedy}")
         places = [logs / name, logs.absolute().parent / name, *([vectors] if vectors else [])]
         same = [place for place in places if place.name == Path(name).name and place.is_file()]
         if not any(place.stat().st_size == size for place in same):
@@ -119,7 +123,7 @@ def _write(done: Reproduced, vectors: Path | None) -> None:
         ("", "here", "the paper's"),
         tuple((row.label, row.here, row.paper) for row in done.table1),
     )
-    source = vectors.name if vectors else "trained on the titles; the paper uses GloVe.840B.300d"
+    source = markdown(vectors.name) if vectors else "trained on the titles; the paper uses GloVe.840B.300d"
     paragraphs = [f"Word vectors: {source}.", READING]
     if not is_mind:
         paragraphs.append("These are not the data of the paper, so its results are not comparable with ours.")

@@ -23,9 +23,10 @@ from drpn.experiments.results import fingerprint
 from drpn.experiments.run_task import free_gpu_memory
 from drpn.experiments.space import Values, nearest, rounded, space_of, with_values
 from drpn.experiments.tuned_file import header, trial_lines, with_model_table
-from drpn.output import atomic_file, explain_write_errors
+from drpn.output import atomic_file, explain_write_errors, lock_target
 from drpn.progress import Progress, Silent
 from drpn.provenance import commit
+from drpn.recipes.data_settings import note_other_data_settings, refuse_data_settings
 from drpn.recipes.needs import check_requirements
 from drpn.recipes.settings import Settings, entry, load_settings, read_settings_file, training_defaults
 from drpn.recipes.train import train
@@ -107,11 +108,19 @@ def tune(
     """
     progress = progress or Silent()
     _check_optuna()
+    sets = list(sets)
+    refuse_data_settings(sets)
     settings = load_settings(config, sets, model=model, of_several=True)
     dataset = Dataset.open(folder)
+    note_other_data_settings(config, dataset, progress)
     check_requirements(model, settings.model, dataset)
     search = Search(model, settings, dataset, seed, commit())
-    study = _open_study(out, search)
+    with lock_target(out.with_name(f"{out.name}.{model}")):  # searches for other models may write to the same file
+        return _run_search(search, out, trials, progress)
+
+
+def _run_search(search: Search, out: Path, trials: int, progress: Progress) -> Tuned:
+    model, study = search.model, _open_study(out, search)
     done = len(_finished(study))
     if done:
         progress.note(f"{done} of {max(done, trials)} trials are finished already")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from drpn.errors import OutputError
+from drpn.escape import terminal
 from drpn.experiments.space import DESCRIPTIONS
 
 _TRIALS_PER_LINE = 10
@@ -70,7 +71,7 @@ def _says(text: str, expected: dict[str, Any]) -> bool:
 
 
 def _as_comments(lines: Sequence[str]) -> str:
-    return "".join(f"# {line}".rstrip() + "\n" for line in lines)
+    return "".join(f"# {terminal(line)}".rstrip() + "\n" for line in lines)
 
 
 def _toml_value(value: Any) -> str:

@@ -14,6 +14,7 @@ import ibis.expr.types as ir
 from drpn.errors import LogError
 from drpn.logs.engines.engine import Engine
 from drpn.logs.fault_lines import explain_engine_errors, records, relative, require_columns, require_files
+from drpn.logs.sources import Source
 from drpn.logs.tables import Logs, deduplicate_news, number_impressions
 
 LAYOUT = "EB-NeRD logs are articles.parquet and train/ (and validation/) with behaviors.parquet and history.parquet"
@@ -32,6 +33,7 @@ def read(folder: Path, engine: Engine, *, history: bool = False) -> Logs:
     names = ("behaviors.parquet", "history.parquet") if history else ("behaviors.parquet",)
     files = [folder / "articles.parquet"] + [part / name for part in parts for name in names]
     require_files(*files, root=folder, layout=LAYOUT)
+    sources = tuple(map(Source.before_reading, files))
     finder = EbnerdFaultFinder(folder, tuple(parts))
     with explain_engine_errors(finder):
         news = deduplicate_news(engine, _read_news(engine, folder), finder)
@@ -48,7 +50,7 @@ def read(folder: Path, engine: Engine, *, history: bool = False) -> Logs:
         shown=_shown(impressions, reading),
         history=_read_history(engine, parts, folder) if history else None,
         parts=len(parts),
-        sources=tuple(files),
+        sources=sources,
         fault_finder=finder,
     )
 

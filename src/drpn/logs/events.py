@@ -18,6 +18,7 @@ from drpn import schema
 from drpn.errors import LogError
 from drpn.logs.engines.engine import Engine, EngineError
 from drpn.logs.fault_lines import explain_engine_errors, records, relative, require_columns, require_files
+from drpn.logs.sources import Source
 from drpn.logs.tables import Logs, deduplicate_news, number_impressions
 
 SUFFIXES = (".parquet", ".csv", ".jsonl")
@@ -36,6 +37,7 @@ def read(folder: Path, engine: Engine, *, history: bool = False) -> Logs:
         raise LogError("the events format has no clicks before the log; leave data.history at false")
     news_file, impressions_file = _find_file(folder, "news"), _find_file(folder, "impressions")
     require_files(news_file, impressions_file, root=folder, layout=LAYOUT)
+    sources = (Source.before_reading(news_file), Source.before_reading(impressions_file))
     finder = EventsFaultFinder(folder, news_file, impressions_file)
     with explain_engine_errors(finder):
         news = deduplicate_news(engine, _read_typed(engine, news_file, schema.NEWS, folder), finder)
@@ -50,7 +52,7 @@ def read(folder: Path, engine: Engine, *, history: bool = False) -> Logs:
         shown=rows.select("impression_id", *names).join(numbers, "impression_id").select("impression", *names),
         history=None,
         parts=1,
-        sources=(news_file, impressions_file),
+        sources=sources,
         fault_finder=finder,
     )
 

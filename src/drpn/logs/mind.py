@@ -15,6 +15,7 @@ import ibis.expr.types as ir
 from drpn.errors import LogError
 from drpn.logs.engines.engine import Engine
 from drpn.logs.fault_lines import explain_engine_errors, relative, require_files, text_lines
+from drpn.logs.sources import Source
 from drpn.logs.tables import Logs, deduplicate_news, number_impressions
 
 LAYOUT = "MIND logs are train/ and dev/, each with news.tsv and behaviors.tsv, or one such folder"
@@ -34,6 +35,8 @@ def read(folder: Path, engine: Engine, *, history: bool = False) -> Logs:
     parts = _parts(folder)
     files = [part / name for part in parts for name in ("news.tsv", "behaviors.tsv")]
     require_files(*files, root=folder, layout=LAYOUT)
+    truth = folder / "truth.parquet"
+    sources = tuple(map(Source.before_reading, [*files, *([truth] if truth.exists() else [])]))
     finder = MindFaultFinder(folder, tuple(parts))
     with explain_engine_errors(finder):
         news = deduplicate_news(
@@ -53,10 +56,10 @@ def read(folder: Path, engine: Engine, *, history: bool = False) -> Logs:
     return Logs(
         news=news,
         impressions=impressions.drop("candidates", *(["history"] if history else [])),
-        shown=_add_truth(engine, folder / "truth.parquet", impressions, _shown(impressions)),
+        shown=_add_truth(engine, truth, impressions, _shown(impressions)),
         history=_history(impressions) if history else None,
         parts=len(parts),
-        sources=tuple(files),
+        sources=sources,
         fault_finder=finder,
     )
 

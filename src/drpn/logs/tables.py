@@ -1,7 +1,6 @@
 """The tables that every log reader returns, whatever the format on disk."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import ibis
 import ibis.expr.types as ir
@@ -10,6 +9,7 @@ from drpn import schema
 from drpn.errors import LogError
 from drpn.logs.engines.engine import Engine
 from drpn.logs.fault_lines import FaultFinder
+from drpn.logs.sources import Source
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Logs:
     shown: ir.Table
     history: ir.Table | None
     parts: int
-    sources: tuple[Path, ...]
+    sources: tuple[Source, ...]
     fault_finder: FaultFinder
 
     def extras(self) -> tuple[schema.Column, ...]:

@@ -14,6 +14,7 @@ from drpn.dataset.folder import FORMAT, MANIFEST, SPLITS, Dataset, Impressions
 from drpn.errors import SettingsError
 from drpn.logs.engines.engine import Engine
 from drpn.logs.fault_lines import explain_engine_errors
+from drpn.logs.sources import Source
 from drpn.logs.tables import Logs
 from drpn.preparation.entities import ENTITY_FILE
 from drpn.preparation.graph import group_readers, neighbour_users, neighbours
@@ -228,18 +229,18 @@ def build(
 ) -> Dataset:
     """Write the dataset of `logs` to `folder`, which must exist and be empty."""
     entity_files = _entity_files(logs, settings, entities)
+    others = [Source.before_reading(file) for file in ([vectors] if vectors else []) + entity_files]
     writer = ArrayWriter(folder)
     builder = Builder(logs, engine, settings, writer, progress)
     figures = builder.build(vectors=vectors, entities=entity_files, skip_unknown=skip_unknown)
     with progress.stage("computing checksums"):
-        sources = [*logs.sources, *([vectors] if vectors else []), *entity_files]
         manifest = {
             "format": FORMAT,
             "drpn": VERSION,
             "settings": dataclasses.asdict(settings) | {"skip_unknown_news": skip_unknown},
             "statistics": figures,
             "columns": [_describe(column) for column in logs.extras()],
-            "sources": [_source(file) for file in sources],
+            "sources": [_describe_source(source) for source in (*logs.sources, *others)],
             "files": writer.checksums(),
         }
         write_versioned(folder / MANIFEST, manifest)
@@ -255,7 +256,7 @@ def _entity_files(logs: Logs, settings: DataSettings, file: Path | None) -> list
                 hint="for example --set data.entities=5",
             )
         return [file]
-    candidates = dict.fromkeys(source.parent / ENTITY_FILE for source in logs.sources) if settings.entities else ()
+    candidates = dict.fromkeys(source.file.parent / ENTITY_FILE for source in logs.sources) if settings.entities else ()
     return [candidate for candidate in candidates if candidate.is_file()]
 
 
@@ -263,5 +264,10 @@ def _describe(column: Column) -> dict[str, str]:
     return {"name": column.name, "kind": column.kind, "meaning": column.meaning}
 
 
-def _source(file: Path) -> dict[str, Any]:
-    return {"name": f"{file.parent.name}/{file.name}", "bytes": file.stat().st_size, "sha256": sha256(file)}
+def _describe_source(source: Source) -> dict[str, Any]:
+    """Name, size and checksum of the bytes that were read; a file that changed since is refused."""
+    file = source.file
+    source.check_unchanged()
+    facts = {"name": f"{file.absolute().parent.name}/{file.name}", "bytes": file.stat().st_size, "sha256": sha256(file)}
+    source.check_unchanged()
+    return facts

@@ -76,7 +76,7 @@ def _report_unknown(logs: Logs, news_id: str, count: int, *, skip: bool, progres
 
 def _unknown_news_error(logs: Logs, news_id: str, count: int) -> UnknownNewsError:
     location = logs.fault_finder.first_shown(news_id)
-    table = logs.sources[0].name
+    table = logs.sources[0].file.name
     return UnknownNewsError(
         f"story {news_id}, shown in {location}, is not in {table} ({count} such); add it or skip unknown stories",
         hint="pass --skip-unknown-news to skip them",

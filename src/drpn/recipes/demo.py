@@ -8,10 +8,11 @@ from typing import Any
 
 from drpn.dataset.folder import Dataset
 from drpn.drawing.pictures import draw_readers
+from drpn.errors import OutputError
 from drpn.explanation.profiles import Reader, reader, typical_readers
 from drpn.explanation.trace import Trace
 from drpn.logs.simulate import SimulationSettings, simulate
-from drpn.output import atomic_folder
+from drpn.output import MARK, atomic_folder, lock_target
 from drpn.preparation.settings import DataSettings
 from drpn.progress import Progress, Silent
 from drpn.recipes.evaluate import Evaluation, measure_models
@@ -53,8 +54,14 @@ def demo(
     out: Path, *, users: int = 20_000, seed: int = SEED, train: bool = True, progress: Progress | None = None
 ) -> Demo:
     """Simulate and prepare into `out`, which replaces an earlier demo there; then train, evaluate and explain."""
-    progress = progress or Silent()
-    with atomic_folder(out, replace=True) as folder:
+    with lock_target(out):
+        return _demo(out, users, seed, train, progress or Silent())
+
+
+def _demo(out: Path, users: int, seed: int, train: bool, progress: Progress) -> Demo:
+    if (out / MARK).exists() and not (out / "dataset").is_dir():
+        raise OutputError(f"{out} was not made by a demo and will not be replaced; choose another folder")
+    with atomic_folder(out, replace=True, locked=True) as folder:
         simulate(folder / "logs", SimulationSettings(users=users, seed=seed), progress=progress)
         settings = DataSettings(vector_size=SMALL["size"])
         prepare(folder / "logs", folder / "dataset", settings, progress=progress)

@@ -9,7 +9,7 @@ from typing import Any
 from drpn.bundle.files import Bundle, bundle_run
 from drpn.dataset.folder import Dataset
 from drpn.errors import RunError
-from drpn.output import atomic_file, explain_write_errors
+from drpn.output import LOCK, atomic_file, explain_write_errors
 from drpn.provenance import commit
 from drpn.training.settings import TrainingSettings, ignored_settings
 from drpn.version import VERSION
@@ -52,7 +52,7 @@ class Run:
             return cls(path, existing)
         if path.exists() and not path.is_dir():
             raise RunError(f"{path} is a file; choose another folder")
-        if path.exists() and any(path.iterdir()):
+        if path.exists() and any(file.name != LOCK for file in path.iterdir()):
             raise RunError(f"{path} holds other files; choose another folder")
         with explain_write_errors(path):
             path.mkdir(parents=True, exist_ok=True)

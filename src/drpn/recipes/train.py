@@ -17,6 +17,7 @@ from drpn.evaluation.metrics import measure
 from drpn.evaluation.scoring import score_on_device
 from drpn.layers.precision import Precision
 from drpn.models.base import ClickModel
+from drpn.output import one_writer
 from drpn.progress import Progress, Silent
 from drpn.recipes.needs import check_requirements
 from drpn.recipes.runs import BUNDLE, CURVE_PICTURE, TENSORBOARD, Run, former_settings, run_facts
@@ -28,6 +29,7 @@ from drpn.training.settings import TrainingSettings
 from drpn.training.tensorboard import check_tensorboard, event_files
 
 
+@one_writer
 def train(
     folder: Path,
     out: Path,

@@ -1,6 +1,7 @@
 """DuckDB in this process: the default engine."""
 
 import csv
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,8 @@ from drpn.errors import LogError, OutputError
 from drpn.logs.engines.engine import EngineError
 
 _BATCH_ROWS = 1 << 20
+_NO_PARTITIONS = {"hive_partitioning": False}
+"""A folder called `clicked=1` adds no column and hides none."""
 
 
 class DuckDB:
@@ -23,6 +26,12 @@ class DuckDB:
 
     def __init__(self, scratch: Path, *, memory: str = "2GB", threads: int | None = None) -> None:
         self._scratch = scratch
+        path = str(scratch.resolve())
+        if "?" in path or not _is_text(path):  # before a question mark DuckDB writes `.wal`, so into another folder
+            raise OutputError(
+                f"{scratch.parent}: DuckDB cannot write to a path with a question mark or with characters that are not "
+                "UTF-8; choose another"
+            )
         settings: dict[str, Any] = {
             "memory_limit": memory,
             "temp_directory": str(scratch / "spill"),
@@ -44,16 +53,30 @@ class DuckDB:
         return self._read_delimited(file, delim=",", header=True, quote='"', columns=columns)
 
     def _read_delimited(self, file: Path, **options: Any) -> ir.Table:
+        options |= {"auto_detect": False, "escape": options["quote"], **_NO_PARTITIONS}
         with _translate_errors(self._scratch):
-            return self._connection.read_csv(str(file), auto_detect=False, escape=options["quote"], **options)
+            return self._connection.read_csv(self._literal(file), **options)
 
     def read_json_lines(self, file: Path) -> ir.Table:
         with _translate_errors(self._scratch):
-            return self._connection.read_json(str(file), format="newline_delimited", sample_size=-1)
+            path, options = self._literal(file), {"format": "newline_delimited", "sample_size": -1, **_NO_PARTITIONS}
+            return self._connection.read_json(path, **options)
 
     def read_parquet(self, file: Path) -> ir.Table:
         with _translate_errors(self._scratch):
-            return self._connection.read_parquet(str(file))
+            return self._connection.read_parquet(self._literal(file), **_NO_PARTITIONS)
+
+    def _literal(self, file: Path) -> str:
+        """The pattern that matches this file alone: DuckDB takes every path as a pattern."""
+        path = str(file.resolve())  # DuckDB and Ibis would take the `..` after a link for the folder of the link
+        pattern = re.sub(r"[*?[]", r"[\g<0>]", path)
+        query = "SELECT file FROM glob(?)"
+        if not _is_text(path) or self._connection.con.execute(query, [pattern]).fetchall() != [(path,)]:
+            raise LogError(
+                f"{file} cannot be passed to DuckDB by its name; rename its folders, without backslashes and "
+                "characters that are not UTF-8"
+            )
+        return pattern
 
     def materialize(self, name: str, expression: ir.Table) -> ir.Table:
         with _translate_errors(self._scratch):
@@ -99,6 +122,11 @@ def _translate_errors(scratch: Path) -> Iterator[None]:
         raise EngineError(_first_line(error)) from error
     except (duckdb.Error, pa.ArrowException) as error:
         raise EngineError(_first_line(error)) from error
+
+
+def _is_text(path: str) -> bool:
+    """Whether a path is valid UTF-8; file systems also allow other bytes."""
+    return path == path.encode("utf-8", "replace").decode()
 
 
 def _first_line(error: Exception) -> str:
