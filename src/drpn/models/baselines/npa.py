@@ -182,8 +182,8 @@ class Npa(ClickModel[NpaRows, NpaReaders]):
     def read_titles(self, encoded: NpaRows, query: Float[Tensor, "B h"], positions: Int[Tensor, "B P"]) -> Aggregated:
         """r of the stories at some positions, as their user reads them, and the weight of each word."""
         mask = encoded.mask[positions]  # (B P W)
-        at_positions = gather_at((encoded.words, encoded.keys), positions)
-        words, keys = (split_heads(values, mask.shape[-1]) for values in at_positions)  # (B P W F) (B P W h)
+        rows = gather_at((encoded.words, encoded.keys), positions)
+        words, keys = (split_heads(values, mask.shape[-1]) for values in rows)  # (B P W F) (B P W h)
         # r = sum of alpha_i c_i with alpha_i = softmax over i of q_w^T k_i
         titles: Aggregated = self.title(query, keys, words, mask)
         return titles
