@@ -25,12 +25,12 @@ from drpn.layers.gather import gather_rows
 from drpn.layers.linear import dot_scores, joint_linear
 from drpn.layers.news import WORD_SPREAD, UserVectors, WordVectors, embedding_table, encode_by_length
 from drpn.layers.recurrent import Gru
-from drpn.models.base import ClickModel, DataShape
+from drpn.models.base import ClickModel, DataShape, ModelSettings
 from drpn.models.checks import check_positive, check_share
 
 
 @dataclass(frozen=True, kw_only=True)
-class LsturSettings:
+class LsturSettings(ModelSettings):
     """LSTUR; the defaults are the paper's, except for `hidden` (official code) and `category_size` (ours)."""
 
     size: int = 300
@@ -82,7 +82,7 @@ class Lstur(ClickModel[LsturRows, Float[Tensor, "B D"]]):
 
     def __init__(self, settings: LsturSettings, shape: DataShape) -> None:
         super().__init__()
-        self.settings = settings
+        self.settings: LsturSettings = settings
         self.words = WordVectors(shape.words, settings.size, shape.vectors)
         self.title = ConvolvedText(settings.size, settings.filters, settings.window, settings.hidden, settings.dropout)
         self.category = CategoryVectors(shape.categories, settings.category_size)

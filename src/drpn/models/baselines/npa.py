@@ -28,12 +28,12 @@ from drpn.layers.convolution import WordConvolution
 from drpn.layers.linear import aligned_linear, dot_per_user, dot_scores, split_heads
 from drpn.layers.news import Dropout, UserVectors, WordVectors
 from drpn.layers.tables import gather_at
-from drpn.models.base import ClickModel, DataShape
+from drpn.models.base import ClickModel, DataShape, ModelSettings
 from drpn.models.checks import check_positive, check_share
 
 
 @dataclass(frozen=True, kw_only=True)
-class NpaSettings:
+class NpaSettings(ModelSettings):
     """NPA; the defaults are the paper's, except for `id_dropout`, which is ours."""
 
     size: int = 300
@@ -152,7 +152,7 @@ class Npa(ClickModel[NpaRows, NpaReaders]):
 
     def __init__(self, settings: NpaSettings, shape: DataShape) -> None:
         super().__init__()
-        self.settings = settings
+        self.settings: NpaSettings = settings
         self.words = WordVectors(shape.words, settings.size, shape.vectors)
         self.convolution = WordConvolution(settings.size, settings.filters, settings.window)
         self.dropout = Dropout(settings.dropout)

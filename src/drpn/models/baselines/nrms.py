@@ -24,12 +24,12 @@ from drpn.layers.gather import gather_rows
 from drpn.layers.linear import dot_scores
 from drpn.layers.news import Dropout, WordVectors, encode_by_length
 from drpn.layers.tables import TableRows, rows_at
-from drpn.models.base import ClickModel, DataShape
+from drpn.models.base import ClickModel, DataShape, ModelSettings
 from drpn.models.checks import check_positive, check_share
 
 
 @dataclass(frozen=True, kw_only=True)
-class NrmsSettings:
+class NrmsSettings(ModelSettings):
     """NRMS; the defaults are the paper's, except for `attention_dropout` (official code)."""
 
     size: int = 300
@@ -90,7 +90,7 @@ class Nrms(ClickModel[NrmsRows, Float[Tensor, "B D"]]):
 
     def __init__(self, settings: NrmsSettings, shape: DataShape) -> None:
         super().__init__()
-        self.settings = settings
+        self.settings: NrmsSettings = settings
         self.words = WordVectors(shape.words, settings.size, shape.vectors)
         self.dropout = Dropout(settings.dropout)
         self.title = SequenceEncoder(settings.size, settings, dropout=settings.attention_dropout)
