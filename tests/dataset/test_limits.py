@@ -1,4 +1,4 @@
-"""A dataset of which only the first words and the newest stories are read equals one that holds no more."""
+"""A dataset that is cut to the first words and the newest stories equals one that holds no more."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A dataset of which only the first words of titles and the newest stories of profiles are read."""
+"""A dataset whose titles and profiles are cut: only the first words and the newest stories are read."""
 
 from dataclasses import dataclass, fields
 
