@@ -85,7 +85,7 @@ class Dataset:
         return cls(path, manifest, reader)
 
     def limited(self, *, words: int | None = None, clicked: int | None = None, skipped: int | None = None) -> "Dataset":
-        """The dataset cut to the first words of each title and the newest stories of each profile; None: all of them."""
+        """The dataset cut to the first words of titles and the newest stories of profiles; None: all of them."""
         if words is clicked is skipped is None:
             return self
         arrays = LimitedReader.of(self.arrays, words=words, clicked=clicked, skipped=skipped)
