@@ -56,6 +56,7 @@ class ClickModel(nn.Module, ABC, Generic[Encoded, Readers]):
     """Scores candidates for users."""
 
     settings: ModelSettings
+    """The model's own settings."""
 
     def limit(self, dataset: Dataset) -> Dataset:
         """The dataset with only the words and the stories of profiles that the model reads."""
