@@ -51,7 +51,7 @@ def test_settings_of_preparation_that_models_need() -> None:
     assert actual == {"gerl": ["data.user_neighbours=10"]}
     more = {name: one.more for name in CATALOGUE if (one := describe(name)).more}
     assert more == {
-        "dkn": {"model.entities=true": "data.entities=5"},
+        "dkn": {"model.channels=auto": "data.entities=5"},
         "naml": {"model.abstract=true": "data.abstracts=40"},
         "naml-tce": {"model.abstract=true": "data.abstracts=40"},
     }

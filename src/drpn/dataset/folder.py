@@ -2,9 +2,9 @@
 
 news/          id title category subcategory words neighbours times_shown times_clicked
                if the log has them: abstract title_entities abstract_entities published vector
-               if the settings ask for them: abstract_words entities
+               if the settings ask for them: abstract_words word_entities
 words/         word, and with word vectors: vector
-entities/      if the settings ask for them: id, and with a vector file: vector
+entities/      if the settings ask for them: id, and with vector files: vector context
 categories/    name                subcategories/ name
 users/         id clicked skipped (oldest first, then padding)
                if the log has them: clicked_read_seconds clicked_scroll clicked_opinion skipped_opinion

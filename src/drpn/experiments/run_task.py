@@ -44,6 +44,7 @@ def run_task(task: Task, progress: Progress) -> None:
     with explain_out_of_memory("model.size", task.settings.size):
         metrics, measured = _measure(bundle.model, Dataset.open(task.folder, verify=False))
     facts = {
+        "content": bundle.model.content,
         "parameters": sum(parameter.numel() for parameter in bundle.model.parameters()),
         "clicks": clicks,
         "curve": curve,

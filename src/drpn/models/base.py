@@ -37,6 +37,8 @@ class DataShape:
     """0 if the dataset has no entities."""
     entity_vectors: NDArray[np.float32] | None = None
     """Pre-trained entity vectors, in the same form."""
+    context_vectors: NDArray[np.float32] | None = None
+    """Vectors of the contexts of entities, in the same form."""
 
 
 class ClickModel(nn.Module, ABC, Generic[Encoded, Readers]):
@@ -55,6 +57,11 @@ class ClickModel(nn.Module, ABC, Generic[Encoded, Readers]):
         `NewsRows.neighbour_positions` points to them.
         """
         return ()
+
+    @property
+    def content(self) -> str:
+        """What the model reads of a title, if that depends on the dataset; tables show it after the model's name."""
+        return ""
 
     @abstractmethod
     def encode_news(self, news: NewsRows) -> Encoded:

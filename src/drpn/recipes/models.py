@@ -24,9 +24,9 @@ class Description:
     reads: list[str]
     """The data of a user that it reads: clicked, skipped, user id."""
     prepare: list[str]
-    """Settings that the dataset folder must be prepared with, such as data.user_neighbours=10."""
+    """Settings that the dataset folder must be prepared with, such as data.user_neighbours=15."""
     more: dict[str, str]
-    """Settings that let the model read more, each with the setting to prepare the folder with."""
+    """Settings with which the model reads more, each with the setting to prepare the folder with."""
 
     @property
     def sizes(self) -> str:
@@ -63,12 +63,16 @@ def _data_settings(needs: tuple[str, ...]) -> list[str]:
 
 
 def _optional_data(name: str, settings: Any) -> dict[str, str]:
-    """The switches that are off by default and need more data when on, with the setting that adds the data."""
+    """The settings that read more data, with the setting that adds the data to a folder.
+
+    These are switches that are off by default, and settings that are `auto`: those read what the folder has.
+    """
     switches = {}
     for key, value in dataclasses.asdict(settings).items():
-        if value is False:
-            for data_setting in _data_settings(requirements_of(name, replace(settings, **{key: True}))):
-                switches[f"model.{key}=true"] = data_setting
+        if value is False or value == "auto":
+            chosen = replace(settings, **{key: value or True})
+            for data_setting in _data_settings(requirements_of(name, chosen, entities=value == "auto")):
+                switches[f"model.{key}={toml_value(value or True)}"] = data_setting
     return switches
 
 

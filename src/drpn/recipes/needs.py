@@ -10,26 +10,31 @@ from drpn.models.base import ClickModel, DataShape
 from drpn.preparation.settings import DataSettings
 from drpn.recipes.settings import entry
 
-_SMALLEST = DataShape(news=2, words=2, users=2, categories=2, subcategories=2, entities=2)
+_SMALLEST = DataShape(news=2, words=2, users=2, categories=2, subcategories=2)
 
 
-def minimal_model(model: str, settings: Any) -> ClickModel:
+def minimal_model(model: str, settings: Any, *, entities: bool = False) -> ClickModel:
     """Return the model for the smallest possible dataset, to find out what it reads and needs."""
-    return entry(model).model(settings, _SMALLEST)
+    return entry(model).model(settings, dataclasses.replace(_SMALLEST, entities=2) if entities else _SMALLEST)
 
 
-def requirements_of(model: str, settings: Any) -> tuple[str, ...]:
-    """Return the optional data that a model with these settings needs, as keys of `REQUIREMENTS`."""
-    return minimal_model(model, settings).needs
+def requirements_of(model: str, settings: Any, *, entities: bool = False) -> tuple[str, ...]:
+    """Return the optional data that a model with these settings needs, as keys of `REQUIREMENTS`.
+
+    With `entities`, also the entities that it would read if a dataset had them.
+    """
+    return minimal_model(model, settings, entities=entities).needs
 
 
 def missing_requirements(model: str, settings: Any, dataset: Dataset) -> str | None:
     """Return a sentence on the data that the model needs and the folder lacks, or None if it lacks nothing."""
-    requirements = _missing(model, settings, dataset)
+    requirements = list(_missing(model, settings, dataset).values())
     if not requirements:
         return None
     features = " and ".join(requirement.meaning for requirement in requirements)
-    needed = " and ".join(f"data.{requirement.setting}={requirement.value}" for requirement in requirements)
+    values = [f"data.{requirement.setting}={requirement.value}" for requirement in requirements]
+    files = [f"a file {requirement.file}" for requirement in requirements if requirement.file]
+    needed = " and ".join(dict.fromkeys([*values, *files]))
     return f"{model} needs {features}, which {dataset.path} lacks; prepare it again with {needed}"
 
 
@@ -37,8 +42,10 @@ def prepare_hint(model: str, settings: Any, dataset: Dataset) -> str:
     """Return the command that prepares the folder again with the missing data and the same other settings."""
     defaults, chosen = dataclasses.asdict(DataSettings()), dataset.manifest["settings"]
     values = {name: chosen[name] for name, value in defaults.items() if chosen.get(name, value) != value}
-    values |= {requirement.setting: requirement.value for requirement in _missing(model, settings, dataset)}
+    missing = _missing(model, settings, dataset)
+    values |= {requirement.setting: requirement.value for requirement in missing.values()}
     options = ["--skip-unknown-news"] if chosen.get("skip_unknown_news") else []
+    options += [f"--{need} FILE" for need, requirement in missing.items() if requirement.file]
     options += [f"--set data.{name}={toml_value(value)}" for name, value in values.items()]
     return f"run: drpn prepare LOGS --out {dataset.path} --force {' '.join(options)}"
 
@@ -50,9 +57,9 @@ def check_requirements(model: str, settings: Any, dataset: Dataset) -> None:
         raise FolderError(problem, hint=prepare_hint(model, settings, dataset))
 
 
-def _missing(model: str, settings: Any, dataset: Dataset) -> list[Requirement]:
-    needed = [REQUIREMENTS[need] for need in requirements_of(model, settings)]
-    return [requirement for requirement in needed if requirement.array not in dataset.arrays]
+def _missing(model: str, settings: Any, dataset: Dataset) -> dict[str, Requirement]:
+    needed = {need: REQUIREMENTS[need] for need in requirements_of(model, settings)}
+    return {need: requirement for need, requirement in needed.items() if requirement.array not in dataset.arrays}
 
 
 def toml_value(value: Any) -> str:
