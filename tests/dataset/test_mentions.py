@@ -40,7 +40,7 @@ TITLE = "The Brands Queen Elizabeth, Prince Charles, and Prince Philip Swear By"
         ("Brand", 5, []),  # a part of a word elsewhere
         ("Elizabeth,", 17, ["elizabeth", ","]),
         (" ", 3, []),
-        ("", 3, []),
+        ("", 6, []),
     ],
 )
 def test_a_name_is_found_at_its_offset_or_elsewhere(name: str, offset: int | None, words: list[str]) -> None:

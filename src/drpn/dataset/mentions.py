@@ -32,7 +32,7 @@ def mentioned_words(title: str, mentions: Iterable[Mention], *, before: int = 0)
     for mention in mentions:
         name, offset = mention.text, -1 if mention.offset is None else mention.offset
         positions = range(0)
-        if 0 <= offset < len(title) and title[offset : offset + len(name)].lower() == name.lower():
+        if name and 0 <= offset < len(title) and title[offset : offset + len(name)].lower() == name.lower():
             positions = _overlapping(spans, starts[offset], starts[offset + len(name)])
         if not positions:
             positions = _nearest(words, tokens(name), [abs(first - max(offset, 0)) for _, first, _ in spans])
