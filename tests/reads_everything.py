@@ -11,14 +11,14 @@ from drpn.batches.batch import Context, NewsRows, Profiles
 from drpn.dataset.requirements import REQUIREMENTS
 from drpn.layers.gather import gather_rows
 from drpn.layers.news import IdVectors, UserVectors, WordVectors
-from drpn.models.base import ClickModel, DataShape
+from drpn.models.base import ClickModel, DataShape, ModelSettings
 from drpn.models.catalogue import CATALOGUE, Entry
 
 NAME = "everything"
 
 
 @dataclass(frozen=True, kw_only=True)
-class EverythingSettings:
+class EverythingSettings(ModelSettings):
     """Size, and the requirements of the model."""
 
     size: int = 6
@@ -37,7 +37,7 @@ class Everything(ClickModel):
 
     def __init__(self, settings: EverythingSettings, shape: DataShape) -> None:
         super().__init__()
-        self.settings = settings
+        self.settings: EverythingSettings = settings
         self.words = WordVectors(shape.words, settings.size, shape.vectors)
         self.entities = WordVectors(max(shape.entities, 1), settings.size, shape.entity_vectors)
         self.contexts = WordVectors(max(shape.entities, 1), settings.size, shape.context_vectors)

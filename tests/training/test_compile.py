@@ -8,7 +8,7 @@ from drpn.layers.linear import joint_linear
 from drpn.layers.news import WordVectors
 
 
-@pytest.mark.parametrize("name", ["drpn", "drpn-d", "drpn-n", "drpn-g", "nrms", "dkn"])
+@pytest.mark.parametrize("name", ["drpn", "drpn-d", "drpn-n", "drpn-g", "nrms", "npa", "dkn"])
 def test_a_model_compiles_without_a_graph_break(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # on a GPU, titles are encoded in one piece, and each word is projected by itself
     for module in ("drpn.layers.news", "drpn.models.baselines.nrms", "drpn.models.baselines.dkn"):

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drpn.dataset.arrays import Array, ArrayReader, Strings
+from drpn.dataset.limits import LimitedReader
 from drpn.dataset.vocabulary import Vocabulary
 from drpn.errors import FolderError
 from drpn.versioned import read_versioned
@@ -82,6 +83,13 @@ class Dataset:
         if verify:
             reader.verify()
         return cls(path, manifest, reader)
+
+    def limited(self, *, words: int | None = None, clicked: int | None = None, skipped: int | None = None) -> "Dataset":
+        """The dataset cut to the first words of each title and the newest stories of each profile; None: all of them."""
+        if words is clicked is skipped is None:
+            return self
+        arrays = LimitedReader.of(self.arrays, words=words, clicked=clicked, skipped=skipped)
+        return Dataset(self.path, self.manifest, arrays)
 
     @property
     def statistics(self) -> dict[str, Any]:

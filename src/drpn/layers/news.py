@@ -140,9 +140,9 @@ class IdVectors(nn.Module):
     every step, to a share of the other stories.
     """
 
-    def __init__(self, news: int, size: int, dropped: float) -> None:
+    def __init__(self, news: int, size: int, dropped: float, spread: float = ID_SPREAD) -> None:
         super().__init__()
-        self.table = embedding_table(news, size, ID_SPREAD)
+        self.table = embedding_table(news, size, spread)
         self.unknown = nn.Parameter(torch.zeros(size))
         self.dropped = dropped
 
@@ -158,11 +158,14 @@ class IdVectors(nn.Module):
 
 
 class UserVectors(nn.Module):
-    """A vector for each user with a training sample, and one learned vector for all others (row 0)."""
+    """A vector for each user with a training sample, and one learned vector for all others (row 0).
 
-    def __init__(self, users: int, size: int, dropped: float) -> None:
+    The vectors start at small random numbers; with `zero`, at zero.
+    """
+
+    def __init__(self, users: int, size: int, dropped: float, *, zero: bool = False) -> None:
         super().__init__()
-        self.ids = IdVectors(users, size, dropped)
+        self.ids = IdVectors(users, size, dropped, 0.0 if zero else ID_SPREAD)
 
     def forward(self, users: Int[Tensor, "B"]) -> Float[Tensor, "B D"]:
         """The vector of each user; in training a share `dropped` of them gets the vector of unknown users."""

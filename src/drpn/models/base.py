@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from typing_extensions import TypeVar
 
 from drpn.batches.batch import Batch, Context, NewsRows, Profiles
+from drpn.dataset.folder import Dataset
 
 Encoded = TypeVar("Encoded", default=Any)
 """Tables with a row for each story: a tensor, or nested tuples and dictionaries of them."""
@@ -41,8 +42,27 @@ class DataShape:
     """Vectors of the contexts of entities, in the same form."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class ModelSettings:
+    """Settings of every model: how much it reads of a dataset that holds more."""
+
+    max_words: int | None = None
+    """Words of a title that the model reads, the first ones. None: all that the dataset holds, as for the next two."""
+    max_clicked: int | None = None
+    """Clicked stories of a profile that the model reads, the newest ones."""
+    max_skipped: int | None = None
+    """Skipped stories of a profile that the model reads, the newest ones."""
+
+
 class ClickModel(nn.Module, ABC, Generic[Encoded, Readers]):
     """Scores candidates for users."""
+
+    settings: ModelSettings
+
+    def limit(self, dataset: Dataset) -> Dataset:
+        """The dataset with only the words and the stories of profiles that the model reads."""
+        settings = self.settings
+        return dataset.limited(words=settings.max_words, clicked=settings.max_clicked, skipped=settings.max_skipped)
 
     @property
     def reads(self) -> tuple[str, ...]:

@@ -10,6 +10,9 @@ from drpn.models.base import ClickModel, DataShape
 from drpn.preparation.settings import DataSettings
 from drpn.recipes.settings import entry
 
+_LIMITS = {"max_words": "words", "max_clicked": "clicked", "max_skipped": "skipped"}
+"""The limits of a model, each with the data setting that says how much a folder holds."""
+_NAMES = {"max_words": "words of a title", "max_clicked": "clicked stories", "max_skipped": "skipped stories"}
 _SMALLEST = DataShape(news=2, words=2, users=2, categories=2, subcategories=2)
 
 
@@ -29,13 +32,18 @@ def requirements_of(model: str, settings: Any, *, entities: bool = False) -> tup
 def missing_requirements(model: str, settings: Any, dataset: Dataset) -> str | None:
     """Return a sentence on the data that the model needs and the folder lacks, or None if it lacks nothing."""
     requirements = list(_missing(model, settings, dataset).values())
-    if not requirements:
+    short = _short(model, settings, dataset)
+    features = [requirement.meaning for requirement in requirements]
+    features += [f"{getattr(settings, limit)} {_NAMES[limit]} (model.{limit})" for limit in short]
+    if not features:
         return None
-    features = " and ".join(requirement.meaning for requirement in requirements)
-    values = [f"data.{requirement.setting}={requirement.value}" for requirement in requirements]
-    files = [f"a file {requirement.file}" for requirement in requirements if requirement.file]
-    needed = " and ".join(dict.fromkeys([*values, *files]))
-    return f"{model} needs {features}, which {dataset.path} lacks; prepare it again with {needed}"
+    values = {requirement.setting: requirement.value for requirement in requirements} | _values(settings, short)
+    needed = [f"data.{name}={value}" for name, value in values.items()]
+    needed += [f"a file {requirement.file}" for requirement in requirements if requirement.file]
+    return (
+        f"{model} needs {' and '.join(features)}, which {dataset.path} lacks; "
+        f"prepare it again with {' and '.join(needed)}"
+    )
 
 
 def prepare_hint(model: str, settings: Any, dataset: Dataset) -> str:
@@ -44,6 +52,7 @@ def prepare_hint(model: str, settings: Any, dataset: Dataset) -> str:
     values = {name: chosen[name] for name, value in defaults.items() if chosen.get(name, value) != value}
     missing = _missing(model, settings, dataset)
     values |= {requirement.setting: requirement.value for requirement in missing.values()}
+    values |= _values(settings, _short(model, settings, dataset))
     options = ["--skip-unknown-news"] if chosen.get("skip_unknown_news") else []
     options += [f"--{need} FILE" for need, requirement in missing.items() if requirement.file]
     options += [f"--set data.{name}={toml_value(value)}" for name, value in values.items()]
@@ -60,6 +69,21 @@ def check_requirements(model: str, settings: Any, dataset: Dataset) -> None:
 def _missing(model: str, settings: Any, dataset: Dataset) -> dict[str, Requirement]:
     needed = {need: REQUIREMENTS[need] for need in requirements_of(model, settings)}
     return {need: requirement for need, requirement in needed.items() if requirement.array not in dataset.arrays}
+
+
+def _short(model: str, settings: Any, dataset: Dataset) -> list[str]:
+    """The limits of the model that are above what the folder holds, of words and of the sequences that it reads."""
+    reads = ("words", *minimal_model(model, settings).reads)
+    arrays = {"words": dataset.news_words, "clicked": dataset.clicked, "skipped": dataset.skipped}
+    return [
+        limit
+        for limit, name in _LIMITS.items()
+        if name in reads and (getattr(settings, limit) or 0) > arrays[name].shape[1]
+    ]
+
+
+def _values(settings: Any, limits: list[str]) -> dict[str, int]:
+    return {_LIMITS[limit]: getattr(settings, limit) for limit in limits}
 
 
 def toml_value(value: Any) -> str:

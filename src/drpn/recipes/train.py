@@ -63,7 +63,7 @@ def train(
         with explain_out_of_memory("training.batch", training.batch), on_cpu:
             torch.manual_seed(training.seed)
             network = chosen.model(settings, data_shape(dataset)).to(device)
-            tables = Tables.from_dataset(dataset, data_place, reads=network.reads, needs=network.needs)
+            tables = Tables.from_dataset(network.limit(dataset), data_place, reads=network.reads, needs=network.needs)
             sampler = Sampler(clicks, tables, training.batch, training.negatives, training.seed)
             where = device.type if data_place == device else f"{device.type}, data in host memory"
             progress.note(f"{model}: {_parameter_count(network):,} parameters, {len(clicks):,} clicks, on {where}")

@@ -38,7 +38,7 @@ from drpn.layers.linear import Weight, aligned_linear, dot, joint_linear
 from drpn.layers.news import Dropout, WordVectors, encode_by_length
 from drpn.layers.normalisation import masked_moments
 from drpn.layers.tables import weighted_sums
-from drpn.models.base import ClickModel, DataShape
+from drpn.models.base import ClickModel, DataShape, ModelSettings
 from drpn.models.checks import check_positive, check_share
 
 CHANNELS = ("words", "entities", "contexts")
@@ -50,7 +50,7 @@ _MOMENTUM = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
-class DknSettings:
+class DknSettings(ModelSettings):
     """DKN; the defaults are those of microsoft/recommenders, which DRPN's authors compare with."""
 
     size: int = 100
@@ -187,7 +187,7 @@ class Dkn(ClickModel[DknRows, DknReaders]):
 
     def __init__(self, settings: DknSettings, shape: DataShape) -> None:
         super().__init__()
-        self.settings = settings
+        self.settings: DknSettings = settings
         self.channels = _channels(settings, shape)
         width = settings.filters * settings.window
         self.words = WordVectors(shape.words, settings.size, shape.vectors)

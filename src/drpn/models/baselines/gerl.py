@@ -35,12 +35,12 @@ from drpn.layers.news import (
     encode_by_length,
 )
 from drpn.layers.tables import gather_at
-from drpn.models.base import ClickModel, DataShape
+from drpn.models.base import ClickModel, DataShape, ModelSettings
 from drpn.models.checks import check_positive, check_share
 
 
 @dataclass(frozen=True, kw_only=True)
-class GerlSettings:
+class GerlSettings(ModelSettings):
     """GERL; the defaults are the paper's, except for `id_dropout`, which is ours."""
 
     size: int = 300
@@ -134,7 +134,7 @@ class Gerl(ClickModel[GerlRows, Float[Tensor, "B parts"]]):
 
     def __init__(self, settings: GerlSettings, shape: DataShape) -> None:
         super().__init__()
-        self.settings = settings
+        self.settings: GerlSettings = settings
         size = settings.heads * settings.head_size + settings.topic_size
         self.news = NewsEncoder(settings, shape)
         self.users = UserVectors(shape.users, size, settings.id_dropout)
