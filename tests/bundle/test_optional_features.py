@@ -246,13 +246,17 @@ def test_a_training_step_reads_the_neighbours_of_candidates(dataset: Dataset) ->
 @pytest.mark.parametrize(
     ("needs", "words", "sets"),
     [
-        ("user_neighbours news_neighbours", "the neighbours of users", "--set data.user_neighbours=10"),
+        (
+            "user_neighbours news_neighbours",
+            "the neighbours of users",
+            "--set data.user_neighbours=15 --set data.neighbours=15",
+        ),
         ("entities", "the entities that words of titles name", "--set data.entities=5"),
         ("abstracts", "the words of abstracts", "--set data.abstracts=40"),
         (
             "entities user_neighbours",
             "the entities that words of titles name and the neighbours of users",
-            "--set data.entities=5 --set data.user_neighbours=10",
+            "--set data.entities=5 --set data.user_neighbours=15",
         ),
     ],
 )
@@ -280,9 +284,9 @@ def test_the_command_of_the_hint_prepares_the_missing_data(logs: Path, drpn, tmp
     assert refused.returncode == 2
     message = (
         "drpn: everything needs the neighbours of users, which data lacks; "
-        "prepare it again with data.user_neighbours=10; run: "
+        "prepare it again with data.user_neighbours=15; run: "
     )
-    command = "drpn prepare LOGS --out data --force --set data.words=9 --set data.user_neighbours=10"
+    command = "drpn prepare LOGS --out data --force --set data.words=9 --set data.user_neighbours=15"
     assert refused.stderr == f"{message}{command}\n"
     again = drpn(*command.replace("LOGS", str(logs)).split()[1:])
     assert again.returncode == 0, again.stderr

@@ -84,11 +84,21 @@ class Dataset:
             reader.verify()
         return cls(path, manifest, reader)
 
-    def limited(self, *, words: int | None = None, clicked: int | None = None, skipped: int | None = None) -> "Dataset":
-        """The dataset cut to the first words of each title and the newest stories of each profile; None: all of them."""
-        if words is clicked is skipped is None:
+    def limited(
+        self,
+        *,
+        words: int | None = None,
+        clicked: int | None = None,
+        skipped: int | None = None,
+        neighbours: int | None = None,
+    ) -> "Dataset":
+        """The dataset cut to the first words of titles, newest stories of profiles and heaviest neighbours.
+
+        Neighbours are those of stories and of users. None: all of them.
+        """
+        if words is clicked is skipped is neighbours is None:
             return self
-        arrays = LimitedReader.of(self.arrays, words=words, clicked=clicked, skipped=skipped)
+        arrays = LimitedReader.of(self.arrays, words=words, clicked=clicked, skipped=skipped, neighbours=neighbours)
         return Dataset(self.path, self.manifest, arrays)
 
     @property

@@ -35,7 +35,7 @@ REQUIREMENTS = {
         "news/abstract_words", "the words of abstracts", "abstracts", 40, ("news/abstract_words",)
     ),
     "user_neighbours": Requirement(
-        "users/neighbours", "the neighbours of users", "user_neighbours", 10, ("users/neighbours",)
+        "users/neighbours", "the neighbours of users", "user_neighbours", 15, ("users/neighbours",)
     ),
-    "news_neighbours": Requirement("news/neighbours", "the neighbours of stories", "neighbours", 5, ()),
+    "news_neighbours": Requirement("news/neighbours", "the neighbours of stories", "neighbours", 15, ()),
 }

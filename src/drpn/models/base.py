@@ -52,6 +52,9 @@ class ModelSettings:
     """Clicked stories of a profile that the model reads, the newest ones."""
     max_skipped: int | None = None
     """Skipped stories of a profile that the model reads, the newest ones."""
+    max_neighbours: int | None = 5
+    """Graph neighbours that a model with a graph reads of a story or a user, the heaviest ones. The default is that of
+    DRPN's paper. None: all that the dataset holds."""
 
 
 class ClickModel(nn.Module, ABC, Generic[Encoded, Readers]):
@@ -60,9 +63,14 @@ class ClickModel(nn.Module, ABC, Generic[Encoded, Readers]):
     settings: ModelSettings
 
     def limit(self, dataset: Dataset) -> Dataset:
-        """The dataset with only the words and the stories of profiles that the model reads."""
+        """The dataset with only the words, the stories of profiles and the neighbours that the model reads."""
         settings = self.settings
-        return dataset.limited(words=settings.max_words, clicked=settings.max_clicked, skipped=settings.max_skipped)
+        return dataset.limited(
+            words=settings.max_words,
+            clicked=settings.max_clicked,
+            skipped=settings.max_skipped,
+            neighbours=settings.max_neighbours,
+        )
 
     @property
     def reads(self) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from drpn.dataset.requirements import REQUIREMENTS
 from drpn.layers.news import UserVectors
+from drpn.models.base import ModelSettings
 from drpn.models.catalogue import CATALOGUE
 from drpn.preparation.settings import DataSettings
 from drpn.recipes.needs import minimal_model, requirements_of, toml_value
@@ -33,7 +34,9 @@ class Description:
         """The whole-number settings; for a variant, how it differs from the first model of the same class."""
         first = next(name for name, entry in CATALOGUE.items() if entry.model is CATALOGUE[self.name].model)
         if self.name == first:
-            return _as_text({key: value for key, value in self.settings.items() if type(value) is int})
+            limits = {field.name for field in dataclasses.fields(ModelSettings)}
+            sizes = {key: value for key, value in self.settings.items() if type(value) is int and key not in limits}
+            return _as_text(sizes)
         defaults = dataclasses.asdict(CATALOGUE[first].settings)
         changed = {f"model.{key}": value for key, value in self.settings.items() if value != defaults[key]}
         changed |= {f"training.{key}": value for key, value in self.training.items()}
@@ -57,9 +60,9 @@ def describe(name: str) -> Description:
 
 
 def _data_settings(needs: tuple[str, ...]) -> list[str]:
-    """The settings that add the needed data, without those that are on by default."""
+    """The settings that add the needed data, without those whose default adds as much."""
     required = [REQUIREMENTS[need] for need in needs]
-    return [f"data.{one.setting}={one.value}" for one in required if not getattr(DataSettings(), one.setting)]
+    return [f"data.{one.setting}={one.value}" for one in required if getattr(DataSettings(), one.setting) < one.value]
 
 
 def _optional_data(name: str, settings: Any) -> dict[str, str]:

@@ -37,7 +37,7 @@ def missing_requirements(model: str, settings: Any, dataset: Dataset) -> str | N
     features += [f"{getattr(settings, limit)} {_NAMES[limit]} (model.{limit})" for limit in short]
     if not features:
         return None
-    values = {requirement.setting: requirement.value for requirement in requirements} | _values(settings, short)
+    values = _more(model, settings, dataset) | _values(settings, short)
     needed = [f"data.{name}={value}" for name, value in values.items()]
     needed += [f"a file {requirement.file}" for requirement in requirements if requirement.file]
     return (
@@ -51,7 +51,7 @@ def prepare_hint(model: str, settings: Any, dataset: Dataset) -> str:
     defaults, chosen = dataclasses.asdict(DataSettings()), dataset.manifest["settings"]
     values = {name: chosen[name] for name, value in defaults.items() if chosen.get(name, value) != value}
     missing = _missing(model, settings, dataset)
-    values |= {requirement.setting: requirement.value for requirement in missing.values()}
+    values |= _more(model, settings, dataset)
     values |= _values(settings, _short(model, settings, dataset))
     options = ["--skip-unknown-news"] if chosen.get("skip_unknown_news") else []
     options += [f"--{need} FILE" for need, requirement in missing.items() if requirement.file]
@@ -69,6 +69,34 @@ def check_requirements(model: str, settings: Any, dataset: Dataset) -> None:
 def _missing(model: str, settings: Any, dataset: Dataset) -> dict[str, Requirement]:
     needed = {need: REQUIREMENTS[need] for need in requirements_of(model, settings)}
     return {need: requirement for need, requirement in needed.items() if requirement.array not in dataset.arrays}
+
+
+def _more(model: str, settings: Any, dataset: Dataset) -> dict[str, int]:
+    """The data settings that add what is missing, and those left at a default that keeps less than the model reads."""
+    defaults, chosen, missing = DataSettings(), dataset.manifest["settings"], _missing(model, settings, dataset)
+    values = {}
+    for need in requirements_of(model, settings):
+        setting, value = REQUIREMENTS[need].setting, REQUIREMENTS[need].value
+        default = getattr(defaults, setting)
+        if need in missing or (chosen.get(setting, default) == default < value):
+            values[setting] = value
+    return values
+
+
+def fewer_neighbours(model: str, settings: Any, dataset: Dataset) -> str | None:
+    """Return a sentence on neighbours that the model would read and the folder does not hold, or None."""
+    limit = settings.max_neighbours or 0
+    requirements = [REQUIREMENTS[need] for need in requirements_of(model, settings) if need.endswith("_neighbours")]
+    held = {one: dataset.arrays.array(one.array).shape[1] for one in requirements if one.array in dataset.arrays}
+    fewer = {one: count for one, count in held.items() if count < limit}
+    if not fewer:
+        return None
+    counts = ", ".join(f"{one.meaning}: {count}" for one, count in fewer.items())
+    needed = " and ".join(f"data.{one.setting}={limit}" for one in fewer)
+    return (
+        f"{model} reads up to {limit} neighbours, and {dataset.path} holds fewer ({counts}); "
+        f"for as many, prepare it again with {needed}"
+    )
 
 
 def _short(model: str, settings: Any, dataset: Dataset) -> list[str]:
