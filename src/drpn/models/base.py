@@ -88,7 +88,7 @@ class ClickModel(nn.Module, ABC, Generic[Encoded, Readers]):
 
     @property
     def content(self) -> str:
-        """What the model reads of a title, if that depends on the dataset; tables show it after the model's name."""
+        """The parts of titles that the model reads, if that depends on the dataset; tables add it to its name."""
         return ""
 
     @abstractmethod

@@ -57,7 +57,7 @@ class DknSettings(ModelSettings):
     size: int = 100
     """d: size of word vectors, and of transformed entity and context vectors."""
     channels: Literal["auto", "words", "entities", "contexts"] = "auto"
-    """What the convolution reads. words: words alone; entities: words and the entities that they name; contexts: words,
+    """Input of the convolution. words: words alone; entities: words and the entities that they name; contexts: words,
     entities and contexts of entities. auto: all that the dataset has."""
     filters: int = 100
     """m: filters of each width."""
