@@ -61,6 +61,7 @@ class ClickModel(nn.Module, ABC, Generic[Encoded, Readers]):
     """Scores candidates for users."""
 
     settings: ModelSettings
+    """The model's own settings."""
 
     def limit(self, dataset: Dataset) -> Dataset:
         """The dataset with only the words, the stories of profiles and the neighbours that the model reads."""
