@@ -51,6 +51,8 @@ def test_the_nearest_place_counts_if_the_offset_is_wrong() -> None:
     title = "Rose said that Rose rose"
     places = [mentioned_words(title, [Mention("Q1", "rose", offset)])[0][1] for offset in (1, 6, 8, 14, 15, 21, None)]
     assert [place.start for place in places] == [0, 0, 3, 3, 3, 4, 0]
+    title = "rose İİİİİİ rose"  # character 8 is nearer to the second rose, whose lower case starts at 18
+    assert [words for _, words in mentioned_words(title, [Mention("Q1", "rose", 8)])] == [range(7, 8)]
 
 
 def test_offsets_count_characters_of_the_title_before_lower_casing() -> None:

@@ -35,7 +35,8 @@ def mentioned_words(title: str, mentions: Iterable[Mention], *, before: int = 0)
         if name and 0 <= offset < len(title) and title[offset : offset + len(name)].lower() == name.lower():
             positions = _overlapping(spans, starts[offset], starts[offset + len(name)])
         if not positions:
-            positions = _nearest(words, tokens(name), [abs(first - max(offset, 0)) for _, first, _ in spans])
+            expected = starts[min(max(offset, 0), len(title))]
+            positions = _nearest(words, tokens(name), [abs(first - expected) for _, first, _ in spans])
         if positions:
             matched.append((mention, range(positions.start + before, positions.stop + before)))
     return matched
