@@ -40,6 +40,7 @@ class Everything(ClickModel):
         self.settings: EverythingSettings = settings
         self.words = WordVectors(shape.words, settings.size, shape.vectors)
         self.entities = WordVectors(max(shape.entities, 1), settings.size, shape.entity_vectors)
+        self.contexts = WordVectors(max(shape.entities, 1), settings.size, shape.context_vectors)
         self.news = IdVectors(shape.news, settings.size, dropped=0.0)
         self.users = UserVectors(shape.users, settings.size, dropped=0.0)
 
@@ -50,7 +51,8 @@ class Everything(ClickModel):
     def encode_news(self, news: NewsRows) -> EverythingRows:
         titles = self.words(news.words) * (news.words != 0).unsqueeze(-1)  # padding does not matter
         words = titles.sum(1) + 2 * self.words(news.abstract).sum(1)
-        vector = words + self.entities(news.entities).sum(1) + self.news(news.rows)
+        entities = (self.entities(news.entities) - self.contexts(news.entities)).sum(1)
+        vector = words + entities + self.news(news.rows)
         return EverythingRows(vector, news.neighbour_positions)
 
     def read(self, encoded: EverythingRows, profiles: Profiles) -> Tensor:

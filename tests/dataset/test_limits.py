@@ -13,7 +13,7 @@ from drpn.logs.simulate import SimulationSettings, simulate
 from drpn.preparation.settings import DataSettings
 from drpn.recipes.prepare import prepare
 
-FEW = {"words": 6, "clicked": 2, "skipped": 5}
+FEW = {"words": 6, "clicked": 2, "skipped": 5, "neighbours": 3}
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Dataset, Dataset]
     """The same logs, prepared with many and with few words, clicks and skips."""
     folder: Path = tmp_path_factory.mktemp("newsroom")
     simulate(folder / "logs", SimulationSettings(users=80, news=300))
-    few, many = DataSettings(vector_size=0, **FEW), DataSettings(vector_size=0)
+    few, many = DataSettings(vector_size=0, user_neighbours=3, **FEW), DataSettings(vector_size=0, user_neighbours=8)
     return prepare(folder / "logs", folder / "many", many), prepare(folder / "logs", folder / "few", few)
 
 
@@ -30,6 +30,8 @@ def test_every_array_equals_that_of_a_folder_with_fewer_columns(folders: tuple[D
     limited = many.limited(**FEW)
     names = [name.removesuffix(".npy") for name in few.arrays.checksums]
     assert {"news/words", "users/clicked", "users/skipped", "users/clicked_opinion"} <= {*names}
+    assert {"news/neighbours", "users/neighbours"} <= {*names}
+    assert many.neighbours[:, 3:].any()
     for name in names:
         np.testing.assert_array_equal(limited.arrays.array(name), few.arrays.array(name), err_msg=name)
     assert np.array_equal(limited.clicked, few.clicked)

@@ -22,6 +22,7 @@ from drpn.recipes.prepare import prepare
 from drpn.recipes.runs import Run
 from drpn.recipes.train import train
 from drpn.training.settings import TrainingSettings
+from small_comparison import Notes
 from small_training import refused, small, weights
 
 FEW = DataSettings(vector_size=0, words=6, clicked=2, skipped=5)
@@ -146,3 +147,37 @@ def test_limits_on_the_command_line(drpn, runs: Runs) -> None:
     assert "prepare it again with data.clicked=50" in refused(
         drpn, "train", few, "--out", "run", "--set", "model.max_clicked=50"
     )
+
+
+def test_a_model_reads_its_own_number_of_neighbours(logs: Path, tmp_path: Path) -> None:
+    """A folder with 15 neighbours for GERL gives DRPN, which reads 5, the same weights as a folder with 5."""
+    training = TrainingSettings(epochs=1, device="cpu")
+    for count in (5, 15):
+        prepare(logs, tmp_path / f"{count}", DataSettings(vector_size=0, neighbours=count, user_neighbours=count))
+        for name in ("drpn", "gerl"):
+            train(
+                tmp_path / f"{count}", tmp_path / f"{name}{count}", model=name, settings=small(name), training=training
+            )
+    held = Dataset.open(tmp_path / "15").neighbours
+    assert held.shape[1] == 15
+    assert held[:, 5:].any()
+    assert weights(tmp_path / "drpn5") == weights(tmp_path / "drpn15")
+    assert weights(tmp_path / "gerl5") != weights(tmp_path / "gerl15")
+    settings = small("gerl", max_neighbours=5)
+    train(tmp_path / "15", tmp_path / "few", model="gerl", settings=settings, training=training)
+    assert weights(tmp_path / "few") == weights(tmp_path / "gerl5")
+    for name, folder, count in (("drpn", "15", 5), ("gerl", "5", 5), ("gerl", "15", 15)):
+        read = Run.open(tmp_path / f"{name}{folder}").bundle().model.limit(Dataset.open(tmp_path / folder))
+        assert read.neighbours.shape[1] == read.arrays.array("users/neighbours").shape[1] == count
+
+
+def test_a_folder_with_fewer_neighbours_is_noted(logs: Path, tmp_path: Path) -> None:
+    prepare(logs, tmp_path / "data", DataSettings(vector_size=0, user_neighbours=10))
+    training, notes = TrainingSettings(epochs=1, device="cpu"), Notes()
+    for name in ("gerl", "drpn"):
+        train(tmp_path / "data", tmp_path / name, model=name, settings=small(name), training=training, progress=notes)
+    assert [note for note in notes.messages if "neighbours" in note] == [
+        f"gerl reads up to 15 neighbours, and {tmp_path / 'data'} holds fewer (the neighbours of users: 10, "
+        "the neighbours of stories: 5); for as many, prepare it again with data.user_neighbours=15 and "
+        "data.neighbours=15"
+    ]

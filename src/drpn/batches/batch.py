@@ -51,8 +51,8 @@ class NewsRows(TensorFields):
     """Rows in the dataset of their graph neighbours."""
     category: Int[Tensor, "U"]
     subcategory: Int[Tensor, "U"]
-    entities: Int[Tensor, "U E"] = _ABSENT
-    """Entities of the titles; no columns if the dataset has none, as for the next two."""
+    entities: Int[Tensor, "U W"] = _ABSENT
+    """The entity that each word names, 0 for none; no columns if the dataset has none, as for the next two."""
     abstract: Int[Tensor, "U A"] = _ABSENT
     """Words of the abstracts."""
     neighbour_positions: Int[Tensor, "U K"] = _ABSENT

@@ -70,8 +70,9 @@ class Recommender:
         self.bundle = bundle
         self.model = bundle.model.to(device or pick_device())
         self._tables = Tables.from_dataset(self.model.limit(bundle.data), torch.device("cpu"), needs=self.model.needs)
+        settings = bundle.manifest["data"]["settings"]
         self._reader = StoryReader(
-            bundle.data, self._tables.news, bundle.manifest["data"]["settings"]["category_words"]
+            bundle.data, self._tables.news, settings["category_words"], settings.get("entities", 0)
         )
         self.stories = StoryCatalogue(self.model, self._tables.news, bundle.data.news_ids)
         self._users = {name: row for row, name in enumerate(bundle.data.user_ids) if row}
@@ -87,7 +88,7 @@ class Recommender:
     def add(self, stories: Sequence[NewStory]) -> tuple[str, ...]:
         """Add stories to the catalogue and to the live ones; a story of the same id is replaced.
 
-        Returns a line for each label that no story of the log has; the stories are ranked without these labels.
+        Returns a line for each label or entity that no story of the log has; stories are ranked without these.
         """
         unnamed = [story.title for story in stories if story.news_id in ("", NewStory.news_id)]
         if unnamed:

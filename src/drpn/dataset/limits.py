@@ -1,6 +1,7 @@
-"""A dataset whose titles and profiles are cut: only the first words and the newest stories are read."""
+"""A dataset whose titles, profiles and neighbours are cut: the first words, newest stories, nearest neighbours."""
 
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
@@ -8,11 +9,13 @@ from drpn.dataset.arrays import Array, ArrayReader
 
 _BY_WORD = ("news/words", "news/word_entities")
 """Arrays with a column for each word of a title."""
+_BY_NEIGHBOUR = ("news/neighbours", "users/neighbours")
+"""Arrays with a column for each neighbour, the heaviest first."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LimitedReader(ArrayReader):
-    """Reads arrays and leaves out words and stories of profiles beyond a limit; None: no limit."""
+    """Reads arrays and leaves out words, stories of profiles and neighbours beyond a limit; None: no limit."""
 
     words: int | None = None
     """Words of a title, the first ones."""
@@ -20,18 +23,22 @@ class LimitedReader(ArrayReader):
     """Clicked stories of a profile, the newest ones."""
     skipped: int | None = None
     """Skipped stories of a profile, the newest ones."""
+    neighbours: int | None = None
+    """Neighbours of a story, and of a user, the heaviest ones."""
 
     @classmethod
-    def of(cls, reader: ArrayReader, *, words: int | None, clicked: int | None, skipped: int | None) -> "LimitedReader":
+    def of(cls, reader: ArrayReader, **limits: Any) -> "LimitedReader":
         """The same arrays with limits."""
         same = {field.name: getattr(reader, field.name) for field in fields(ArrayReader)}
-        return cls(**same, words=words, clicked=clicked, skipped=skipped)
+        return cls(**same, **limits)
 
     def array(self, name: str) -> Array:
         """The array `name`; those of stories of profiles, such as opinions, are cut like the stories."""
         values = super().array(name)
         if name in _BY_WORD:
             return values[:, : self.words]
+        if name in _BY_NEIGHBOUR:
+            return values[:, : self.neighbours]
         for side, count in (("clicked", self.clicked), ("skipped", self.skipped)):
             if name == f"users/{side}" or name.startswith(f"users/{side}_"):
                 stories = values if name == f"users/{side}" else super().array(f"users/{side}")

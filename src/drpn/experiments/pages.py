@@ -84,7 +84,7 @@ def tables(number: int, about: About, rows: Sequence[Row], runs: Sequence[Row]) 
 
     Groups without impressions are left out, and so is the second table if it would repeat the first.
     """
-    trained = list(dict.fromkeys(run["model"] for run in runs))
+    names, trained = names_of(runs), list(dict.fromkeys(run["model"] for run in runs))
     references = [row["model"] for row in rows if row["group"] == "all" and row["model"] not in trained]
     parts = parts_of(number, trained, references)
     reported = REPORTED[number] if about["data"]["mind_large"] else {}
@@ -96,7 +96,7 @@ def tables(number: int, about: About, rows: Sequence[Row], runs: Sequence[Row]) 
         best = _best(row_of, [model for part in parts for model in part if model in trained])
         body: list[tuple[str, ...] | None] = []
         for part in parts:
-            lines = [_line(row_of[model], best, facts, paper, about["base"]) for model in part]
+            lines = [_line(row_of[model], best, facts, paper, about["base"], names) for model in part]
             body += [*([RULE] if body and lines else []), *lines]
         heads = ["", *HEADS.values(), *([DIFFERENCE] if about["base"] else [])]
         heads += [DECAY, *SPEEDS.values()] if facts else []
@@ -126,7 +126,9 @@ def noise_tables(runs: Sequence[Row]) -> list[Table]:
         for side in ("clicked", "skipped"):
             by_seed = [run["noise"][side] for run in measured if run["model"] == model]
             aucs = [[kinds[kind]["auc"] for kinds in by_seed if kind in kinds] for kind in NOISE]
-            rows.append((_name(model), side, *(f"{np.mean(values):.3f}" if values else "" for values in aucs)))
+            rows.append(
+                (NAMES.get(model, model), side, *(f"{np.mean(values):.3f}" if values else "" for values in aucs))
+            )
     caption = "Noise AUC within a user (0.5 is chance), mean over seeds"
     return [Table(caption, ("", "sequence", *NOISE.values()), tuple(rows), left=2)] if rows else []
 
@@ -141,10 +143,17 @@ def gamma_tables(runs: Sequence[Row]) -> list[Table]:
             view, _, side, *_ = name.split(".")
             values = [gammas[name] for gammas in by_seed]
             numbers = (f"{number:.3f}" for number in (np.mean(values), min(values), max(values)))
-            rows.append((_name(model), view, side, *numbers))
+            rows.append((NAMES.get(model, model), view, side, *numbers))
     caption = "Gamma after training; it starts at 0.500, and below 0 it counts as 0"
     heads = ("", "view", "sequence", "mean over seeds", "lowest", "highest")
     return [Table(caption, heads, tuple(rows), left=3)] if rows else []
+
+
+def names_of(runs: Iterable[Row]) -> dict[str, str]:
+    """Return the name of each model: the paper's, then what the model read of titles if that depends on the data."""
+    contents = {run["model"]: run.get("content") for run in runs}  # older results do not have it
+    read = {model: f"{NAMES.get(model, model)}, {content}" for model, content in contents.items() if content}
+    return NAMES | read
 
 
 def parts_of(number: int, trained: Iterable[str], references: Sequence[str]) -> list[list[str]]:
@@ -223,10 +232,15 @@ def write_text(file: Path, lines: Sequence[str]) -> None:
 
 
 def _line(
-    row: Row, best: dict[str, float], facts: dict[str, list[str]] | None, paper: Mapping[str, Any], base: str | None
+    row: Row,
+    best: dict[str, float],
+    facts: dict[str, list[str]] | None,
+    paper: Mapping[str, Any],
+    base: str | None,
+    names: Mapping[str, str],
 ) -> tuple[str, ...]:
     model = row["model"]
-    cells = [_name(model), *(_mean(row, name, best.get(name)) for name in METRICS)]
+    cells = [names.get(model, model), *(_mean(row, name, best.get(name)) for name in METRICS)]
     if base:
         cells.append(difference(row["auc_less_base"]))
     if facts is not None:
@@ -234,10 +248,6 @@ def _line(
     if paper:
         cells += [f"{value / 100:.4f}" for value in paper[model]] if model in paper else [""] * len(METRICS)
     return tuple(cells)
-
-
-def _name(model: str) -> str:
-    return NAMES.get(model, model)
 
 
 def _mean(row: Row, name: str, best: float | None) -> str:

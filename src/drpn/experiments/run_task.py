@@ -46,6 +46,7 @@ def run_task(task: Task, progress: Progress) -> None:
         dataset = Dataset.open(task.folder, verify=False)
         metrics, measured = _measure(bundle.model, dataset, task.training.precision)
     facts = {
+        "content": bundle.model.content,
         "parameters": sum(parameter.numel() for parameter in bundle.model.parameters()),
         "clicks": clicks,
         "curve": curve,

@@ -79,13 +79,21 @@ class WordVectors(nn.Module):
 
 
 def encode_by_length(
-    encode: Callable[[Int[Tensor, "V L"]], Float[Tensor, "V D"]], words: Int[Tensor, "U W"]
+    encode: Callable[..., Float[Tensor, "V D"]], words: Int[Tensor, "U W"], *features: Int[Tensor, "U W"]
 ) -> Float[Tensor, "U D"]:
-    """`encode` applied to titles; on a CPU in groups of similar length, with padding trimmed from each group."""
+    """`encode` applied to titles; on a CPU in groups of similar length, with padding trimmed from each group.
+
+    `features` of the words are grouped and trimmed with them.
+    """
     if words.is_cuda:
-        return encode(words)
+        return encode(words, *features)
     order = (words != 0).sum(1).argsort(stable=True)
-    parts = [encode(trim_padding(group)) for group in torch.split(words[order], _TITLES_PER_STEP)]
+    parts = []
+    for group, *others in zip(
+        *(torch.split(table[order], _TITLES_PER_STEP) for table in (words, *features)), strict=True
+    ):
+        trimmed = trim_padding(group)
+        parts.append(encode(trimmed, *(other[:, : trimmed.shape[1]] for other in others)))
     return torch.cat(parts).index_select(0, order.argsort())
 
 

@@ -38,6 +38,8 @@ class DataShape:
     """0 if the dataset has no entities."""
     entity_vectors: NDArray[np.float32] | None = None
     """Pre-trained entity vectors, in the same form."""
+    context_vectors: NDArray[np.float32] | None = None
+    """Vectors of the contexts of entities, in the same form."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +52,9 @@ class ModelSettings:
     """Clicked stories of a profile that the model reads, the newest ones."""
     max_skipped: int | None = None
     """Skipped stories of a profile that the model reads, the newest ones."""
+    max_neighbours: int | None = 5
+    """Graph neighbours that a model with a graph reads of a story or a user, the heaviest ones. The default is that of
+    DRPN's paper. None: all that the dataset holds."""
 
 
 class ClickModel(nn.Module, ABC, Generic[Encoded, Readers]):
@@ -59,9 +64,14 @@ class ClickModel(nn.Module, ABC, Generic[Encoded, Readers]):
     """The model's own settings."""
 
     def limit(self, dataset: Dataset) -> Dataset:
-        """The dataset with only the words and the stories of profiles that the model reads."""
+        """The dataset with only the words, the stories of profiles and the neighbours that the model reads."""
         settings = self.settings
-        return dataset.limited(words=settings.max_words, clicked=settings.max_clicked, skipped=settings.max_skipped)
+        return dataset.limited(
+            words=settings.max_words,
+            clicked=settings.max_clicked,
+            skipped=settings.max_skipped,
+            neighbours=settings.max_neighbours,
+        )
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -76,6 +86,11 @@ class ClickModel(nn.Module, ABC, Generic[Encoded, Readers]):
         `NewsRows.neighbour_positions` points to them.
         """
         return ()
+
+    @property
+    def content(self) -> str:
+        """The parts of titles that the model reads, if that depends on the dataset; tables add it to its name."""
+        return ""
 
     @abstractmethod
     def encode_news(self, news: NewsRows) -> Encoded:

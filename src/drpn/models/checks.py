@@ -2,7 +2,7 @@
 
 from typing import Any
 
-_LIMITS = ("max_words", "max_clicked", "max_skipped")
+_LIMITS = ("max_words", "max_clicked", "max_skipped", "max_neighbours")
 
 
 def check_positive(settings: Any, *names: str) -> None:

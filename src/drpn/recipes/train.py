@@ -19,7 +19,7 @@ from drpn.layers.precision import Precision
 from drpn.models.base import ClickModel
 from drpn.output import one_writer
 from drpn.progress import Progress, Silent
-from drpn.recipes.needs import check_requirements
+from drpn.recipes.needs import check_requirements, fewer_neighbours
 from drpn.recipes.runs import BUNDLE, CURVE_PICTURE, TENSORBOARD, Run, former_settings, run_facts
 from drpn.recipes.settings import entry, training_defaults
 from drpn.training.devices import check_precision, choose_device, data_device, explain_out_of_memory
@@ -70,6 +70,8 @@ def train(
             tables = Tables.from_dataset(network.limit(dataset), data_place, reads=network.reads, needs=network.needs)
             sampler = Sampler(clicks, tables, training.batch, training.negatives, training.seed)
             where = device.type if data_place == device else f"{device.type}, data in host memory"
+            if note := fewer_neighbours(model, settings, dataset):
+                progress.note(note)
             progress.note(f"{model}: {_parameter_count(network):,} parameters, {len(clicks):,} clicks, on {where}")
             with _point_writer(out, len(clicks), tensorboard=tensorboard) as on_point:
                 loop = Loop(network, tables, sampler, training, out, progress, on_point, run.fingerprint)

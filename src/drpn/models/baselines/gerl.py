@@ -57,6 +57,8 @@ class GerlSettings(ModelSettings):
     """Dropout on word vectors and after the self-attention."""
     id_dropout: float = 0.1
     """Share of users that get the "unknown" vector at each training step."""
+    max_neighbours: int | None = 15
+    """Neighbours of a story, and of a user, that the model reads, the heaviest ones. None: all of the dataset."""
 
     def __post_init__(self) -> None:
         check_positive(self, "size", "heads", "head_size", "topic_size", "hidden")
