@@ -15,7 +15,10 @@ from drpn.models.base import ClickModel, DataShape
 from drpn.models.catalogue import CATALOGUE
 from drpn.models.drpn import ABLATIONS
 
-SHAPE = DataShape(news=24, words=30, users=8, categories=4, subcategories=6, entities=9)
+CONTEXTS = np.random.default_rng(9).normal(size=(9, 4)).astype(np.float32)
+SHAPE = DataShape(
+    news=24, words=30, users=8, categories=4, subcategories=6, entities=len(CONTEXTS), context_vectors=CONTEXTS
+)
 
 SMALL: dict[str, Any] = {
     "size": 12,
@@ -70,7 +73,7 @@ def trained(name: str, **settings: Any) -> ClickModel:
 def newsroom() -> NewsRows:
     """All stories of the dataset; 2 and 3 have no words, 3 and 4 no neighbours, the last five were not seen.
 
-    2 and 4 have no entity, 3 and 4 no abstract.
+    No word of 2, 3 and 4 names an entity; 3 and 4 have no abstract.
     """
     random = torch.Generator().manual_seed(5)
     words = torch.randint(1, SHAPE.words, (SHAPE.news, 6), generator=random)
@@ -83,9 +86,10 @@ def newsroom() -> NewsRows:
     subcategory = torch.randint(1, SHAPE.subcategories, (SHAPE.news,), generator=random)
     category[0] = subcategory[0] = 0
     rows = torch.arange(SHAPE.news)
-    entities = torch.randint(0, SHAPE.entities, (SHAPE.news, 3), generator=random)
+    entities = torch.randint(0, SHAPE.entities, words.shape, generator=random)
     abstract = torch.randint(0, SHAPE.words, (SHAPE.news, 7), generator=random)
-    entities[[0, 2, 4]] = abstract[[0, 3, 4]] = 0
+    entities[[0, 4]] = abstract[[0, 3, 4]] = 0
+    entities[words == 0] = 0
     seen = rows < SHAPE.news - 5
     return NewsRows(
         rows, words, neighbours, category, subcategory, seen, entities, abstract, neighbour_positions=neighbours

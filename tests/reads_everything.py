@@ -11,14 +11,14 @@ from drpn.batches.batch import Context, NewsRows, Profiles
 from drpn.dataset.requirements import REQUIREMENTS
 from drpn.layers.gather import gather_rows
 from drpn.layers.news import IdVectors, UserVectors, WordVectors
-from drpn.models.base import ClickModel, DataShape
+from drpn.models.base import ClickModel, DataShape, ModelSettings
 from drpn.models.catalogue import CATALOGUE, Entry
 
 NAME = "everything"
 
 
 @dataclass(frozen=True, kw_only=True)
-class EverythingSettings:
+class EverythingSettings(ModelSettings):
     """Size, and the requirements of the model."""
 
     size: int = 6
@@ -37,9 +37,10 @@ class Everything(ClickModel):
 
     def __init__(self, settings: EverythingSettings, shape: DataShape) -> None:
         super().__init__()
-        self.settings = settings
+        self.settings: EverythingSettings = settings
         self.words = WordVectors(shape.words, settings.size, shape.vectors)
         self.entities = WordVectors(max(shape.entities, 1), settings.size, shape.entity_vectors)
+        self.contexts = WordVectors(max(shape.entities, 1), settings.size, shape.context_vectors)
         self.news = IdVectors(shape.news, settings.size, dropped=0.0)
         self.users = UserVectors(shape.users, settings.size, dropped=0.0)
 
@@ -50,7 +51,8 @@ class Everything(ClickModel):
     def encode_news(self, news: NewsRows) -> EverythingRows:
         titles = self.words(news.words) * (news.words != 0).unsqueeze(-1)  # padding does not matter
         words = titles.sum(1) + 2 * self.words(news.abstract).sum(1)
-        vector = words + self.entities(news.entities).sum(1) + self.news(news.rows, news.seen)
+        entities = (self.entities(news.entities) - self.contexts(news.entities)).sum(1)
+        vector = words + entities + self.news(news.rows, news.seen)
         return EverythingRows(vector, news.neighbour_positions)
 
     def read(self, encoded: EverythingRows, profiles: Profiles) -> Tensor:

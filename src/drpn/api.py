@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from drpn.bundle.recommender import RankedStory, Ranking, Recommender, UserId
 from drpn.bundle.stories import NewStory
 from drpn.dataset.folder import Dataset, SplitName
+from drpn.dataset.mentions import Mention
 from drpn.errors import DrpnError, SettingsError
 from drpn.explanation.trace import Trace
 from drpn.progress import Lines, Progress, Silent
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
     from drpn.experiments.compare import Compared
 
 __all__ = [
-    "Compared", "Dataset", "DrpnError", "Entry", "Evaluation", "Event", "NewStory", "Profile", "ProfileState",
-    "Progress", "RankedStory", "Ranking", "Recommender", "Run", "Trace", "compare", "evaluate", "explain", "load",
-    "open_dataset", "prepare", "simulate", "train",
+    "Compared", "Dataset", "DrpnError", "Entry", "Evaluation", "Event", "Mention", "NewStory", "Profile",
+    "ProfileState", "Progress", "RankedStory", "Ranking", "Recommender", "Run", "Trace", "compare", "evaluate",
+    "explain", "load", "open_dataset", "prepare", "simulate", "train",
 ]  # fmt: skip
 
 StrPath = str | PathLike[str]
@@ -70,6 +71,7 @@ def prepare(
     format: LogFormat = "auto",
     vectors: StrPath | None = None,
     entities: StrPath | None = None,
+    contexts: StrPath | None = None,
     skip_unknown_news: bool = False,
     memory: str = "2GB",
     replace: bool = False,
@@ -87,6 +89,7 @@ def prepare(
         format=format,
         vectors=_path(vectors),
         entities=_path(entities),
+        contexts=_path(contexts),
         skip_unknown_news=skip_unknown_news,
         memory=memory,
         replace=replace,

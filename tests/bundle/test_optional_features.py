@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,11 @@ from drpn.bundle.files import Bundle, data_shape, write_bundle
 from drpn.bundle.recommender import Recommender
 from drpn.bundle.stories import NewStory
 from drpn.dataset.folder import Dataset
+from drpn.dataset.mentions import Mention
 from drpn.dataset.requirements import REQUIREMENTS
 from drpn.errors import FolderError, RunError
 from drpn.evaluation.scoring import score_impressions
+from drpn.models.baselines.dkn import Dkn, DknSettings
 from drpn.models.catalogue import CATALOGUE
 from drpn.preparation.settings import DataSettings
 from drpn.progress import Silent
@@ -51,7 +54,12 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     random = np.random.default_rng(8)
     stories = [
         f"N{row}\ttopic\t\tword{row % 7} word{row % 5}\tfirst{row % 3} more{row % 4}\t\t"
-        + json.dumps([{"WikidataId": f"Q{row % 6}"}, {"WikidataId": f"Q{row % 4}"}])
+        + json.dumps(
+            [
+                {"WikidataId": f"Q{row % 6}", "SurfaceForms": [f"word{row % 7}"], "OccurrenceOffsets": [0]},
+                {"WikidataId": f"Q{row % 4}", "SurfaceForms": [f"Word{row % 5}"], "OccurrenceOffsets": [6]},
+            ]
+        )
         for row in range(1, 21)
     ]
     lines = []
@@ -64,6 +72,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_mind(folder, lines, stories)
     vectors = [f"Q{row}\t" + "\t".join(f"{x:.3f}" for x in random.normal(size=3)) for row in range(5)]
     (folder / "entity_embedding.vec").write_text("\n".join(vectors) + "\n")
+    (folder / "context_embedding.vec").write_text("Q1 1 2\nQ3 -1 2\n")
     return folder
 
 
@@ -94,8 +103,9 @@ def test_an_opened_bundle_gives_the_same_scores(bundle: Bundle, dataset: Dataset
     from_bundle = scores(bundle.model, bundle.data, dataset)
     assert from_bundle == scores(model, dataset, dataset)
     assert len(set(from_bundle)) > len(from_bundle) // 2  # not all the same number
-    assert (bundle.manifest["word_vector_size"], bundle.manifest["entity_vector_size"]) == (5, 3)
-    assert not (bundle.path / "entities" / "vector.npy").exists()  # they are among the weights
+    assert [bundle.manifest[f"{kind}_vector_size"] for kind in ("word", "entity", "context")] == [5, 3, 2]
+    for name in ("vector.npy", "context.npy"):
+        assert not (bundle.path / "entities" / name).exists()  # they are among the weights
     assert not (bundle.path / "news" / "abstract.utf8.npy").exists()
 
 
@@ -124,14 +134,15 @@ def test_in_a_bundle_of_an_older_version_every_user_is_known(bundle: Bundle, dat
 
 
 def test_a_bundle_holds_only_the_data_its_model_needs(bundle: Bundle, dataset: Dataset, tmp_path: Path) -> None:
-    assert all(requirement.array in bundle.data.arrays for requirement in REQUIREMENTS.values())
+    shipped = [requirement.array for need, requirement in REQUIREMENTS.items() if need != "contexts"]
+    assert all(array in bundle.data.arrays for array in shipped)  # vectors of contexts are among the weights
     folder = tmp_path / "abstracts-only"
     model = Everything(EverythingSettings(needs="abstracts"), data_shape(dataset))
     write_bundle(folder, model, name="drpn", settings=model.settings, dataset=dataset, facts={})
     files = {path.relative_to(folder).as_posix() for path in folder.rglob("*.npy")}
     assert "news/abstract_words.npy" in files
     assert "news/neighbours.npy" in files
-    assert not files & {"news/entities.npy", "entities/id.utf8.npy", "users/neighbours.npy"}
+    assert not files & {"news/word_entities.npy", "entities/id.utf8.npy", "users/neighbours.npy"}
 
 
 @pytest.mark.parametrize("new", [(), (NewStory("word1"), NewStory("word2"))], ids=["old", "old and new"])
@@ -164,6 +175,63 @@ def test_training_reads_the_optional_data(dataset: Dataset, tmp_path: Path) -> N
     assert (model.entities.table.weight != before.entities.table.weight).any()
 
 
+DKN = DknSettings(size=4, filters=3, attention=3, hidden=5)
+
+
+def test_dkn_reads_the_entities_that_the_folder_has(dataset: Dataset, plain: Dataset, tmp_path: Path) -> None:
+    """Entities and contexts learn, a bundle gives the scores of evaluation, and entities of new stories are read."""
+    run = train(dataset.path, tmp_path / "run", model="dkn", settings=DKN, training=TRAINING)
+    bundle = run.bundle()
+    model = bundle.model
+    assert isinstance(model, Dkn)
+    assert model.content == "words + entities + contexts"
+    torch.manual_seed(TRAINING.seed)
+    before = Dkn(DKN, data_shape(dataset)).state_dict()
+    for name in ("entities", "contexts"):
+        key = f"knowledge.{name}.vectors.table.weight"
+        assert (model.state_dict()[key] != before[key]).any()
+    assert scores(model, bundle.data, dataset) == scores(model, dataset, dataset)
+    recommender = Recommender(bundle)
+    title = dataset.titles[1]
+    named = [Mention("Q1", "word1", 0), ("Q1", "WORD1", 6)]
+    stories = [
+        NewStory(title, "topic", news_id="named", entities=named),  # type: ignore[arg-type]
+        NewStory(title, "topic", news_id="unnamed"),
+    ]
+    ranking = recommender.recommend("U01", candidates=["N1"], new=stories)
+    ranked = {story.news_id: story.score for story in ranking.rows}
+    assert ranked["named"] == pytest.approx(ranked["N1"])
+    assert ranked["unnamed"] != pytest.approx(ranked["N1"], rel=1e-4)
+    assert recommender.add(stories) == ()
+    wrong = NewStory(title, news_id="wrong", entities=[Mention("Q99", "word1"), Mention("Q1", "Nowhere", 3)])
+    assert recommender.add([wrong]) == (
+        "no story of the log names the entity 'Q99'; the title is ranked without it",
+        f"the title '{title}' does not have the name 'Nowhere' of the entity 'Q1'; the title is ranked without it",
+    )
+    words_only = train(plain.path, tmp_path / "plain", model="dkn", settings=DKN, training=TRAINING)
+    assert words_only.bundle().model.content == "words"
+
+
+def test_dkn_with_chosen_channels_needs_them(plain: Dataset, tmp_path: Path) -> None:
+    for channels, what, sets, options in (
+        ("entities", "the entities that words of titles name", "data.entities=5", ""),
+        (
+            "contexts",
+            "the entities that words of titles name and context vectors of entities",
+            "data.entities=5 and a file context_embedding.vec",
+            "--contexts FILE ",
+        ),
+    ):
+        settings = replace(DKN, channels=channels)
+        with pytest.raises(FolderError) as raised:
+            train(plain.path, tmp_path / "run", model="dkn", settings=settings, training=TRAINING)
+        assert str(raised.value) == f"dkn needs {what}, which {plain.path} lacks; prepare it again with {sets}"
+        assert raised.value.hint is not None
+        assert raised.value.hint.endswith(
+            f"--skip-unknown-news {options}--set data.clicked=7 --set data.history=true --set data.entities=5"
+        )
+
+
 def test_a_training_step_reads_the_neighbours_of_candidates(dataset: Dataset) -> None:
     tables = Tables.from_dataset(dataset, CPU, needs=tuple(REQUIREMENTS))
     model, clicks = stirred(data_shape(dataset)), Clicks.from_impressions(dataset.impressions("train"), CPU)
@@ -178,13 +246,17 @@ def test_a_training_step_reads_the_neighbours_of_candidates(dataset: Dataset) ->
 @pytest.mark.parametrize(
     ("needs", "words", "sets"),
     [
-        ("user_neighbours news_neighbours", "the neighbours of users", "--set data.user_neighbours=10"),
-        ("entities", "the entities of titles", "--set data.entities=5"),
+        (
+            "user_neighbours news_neighbours",
+            "the neighbours of users",
+            "--set data.user_neighbours=15 --set data.neighbours=15",
+        ),
+        ("entities", "the entities that words of titles name", "--set data.entities=5"),
         ("abstracts", "the words of abstracts", "--set data.abstracts=40"),
         (
             "entities user_neighbours",
-            "the entities of titles and the neighbours of users",
-            "--set data.entities=5 --set data.user_neighbours=10",
+            "the entities that words of titles name and the neighbours of users",
+            "--set data.entities=5 --set data.user_neighbours=15",
         ),
     ],
 )
@@ -212,9 +284,9 @@ def test_the_command_of_the_hint_prepares_the_missing_data(logs: Path, drpn, tmp
     assert refused.returncode == 2
     message = (
         "drpn: everything needs the neighbours of users, which data lacks; "
-        "prepare it again with data.user_neighbours=10; run: "
+        "prepare it again with data.user_neighbours=15; run: "
     )
-    command = "drpn prepare LOGS --out data --force --set data.words=9 --set data.user_neighbours=10"
+    command = "drpn prepare LOGS --out data --force --set data.words=9 --set data.user_neighbours=15"
     assert refused.stderr == f"{message}{command}\n"
     again = drpn(*command.replace("LOGS", str(logs)).split()[1:])
     assert again.returncode == 0, again.stderr

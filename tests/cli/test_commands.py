@@ -137,7 +137,7 @@ def test_models(drpn, monkeypatch: pytest.MonkeyPatch) -> None:
     assert rows["drpn"]["paper"] == "Hu, Qiu and Wu, Findings of NAACL 2022"
     assert rows["drpn"]["settings"]["size"] == 300
     assert rows["gerl"]["reads"] == ["clicked", "user id"]
-    assert rows["gerl"]["prepare"] == ["data.user_neighbours=10"]
+    assert rows["gerl"]["prepare"] == ["data.user_neighbours=15", "data.neighbours=15"]
     assert rows["nrms-tce"]["training"] == {"loss": "tce"}
     monkeypatch.setenv("COLUMNS", "80")
     table = drpn("models").stdout
@@ -145,7 +145,7 @@ def test_models(drpn, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = table[table.index("\ngerl") :].splitlines()[1:5]
     assert lines[0].rstrip() == "gerl      clicked, user id  Ge et al., WWW 2020"
     assert lines[1].startswith(" " * 28 + "size=300, heads=8, head_size=16")
-    assert lines[3].strip() == "prepare with data.user_neighbours=10"
+    assert lines[3].strip() == "prepare with data.user_neighbours=15"
 
 
 def test_standard_output_has_only_the_results(tmp_path: Path, mind: Path) -> None:

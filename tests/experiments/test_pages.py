@@ -9,7 +9,7 @@ import pytest
 
 from drpn.dataset.folder import Dataset
 from drpn.experiments.compare import Compared
-from drpn.experiments.pages import parts_of, tables, write_pages
+from drpn.experiments.pages import names_of, parts_of, tables, write_pages
 from drpn.experiments.paper import NAMES, TABLE2, TABLE3
 from drpn.experiments.table1 import is_mind_large
 
@@ -55,6 +55,18 @@ def test_table_cells(compared: Compared) -> None:
     best = max(row["auc"] for row in compared.rows if row["group"] == "all" and row["model"] in ("drpn", "nrms"))
     assert len(bold) == 1
     assert bold[0].startswith(f"**{best:.4f}")
+
+
+def test_rows_are_named_by_what_a_model_read(compared: Compared) -> None:
+    """What DKN reads depends on the dataset; results of older versions do not say it."""
+    runs = [dict(run, content="words + entities") if run["model"] == "nrms" else run for run in compared.runs]
+    main, *_ = tables(2, compared.about, compared.rows, runs)
+    assert [row and row[0] for row in main.rows][:3] == ["NRMS, words + entities", None, "DRPN"]
+    assert names_of([{"model": "dkn", "content": "words"}, {"model": "new", "content": "words"}]) == NAMES | {
+        "dkn": "DKN, words",
+        "new": "new, words",
+    }
+    assert names_of([{"model": "dkn"}, {"model": "nrms", "content": ""}]) == NAMES
 
 
 def test_markdown_is_well_formed(compared: Compared) -> None:

@@ -13,7 +13,7 @@ from drpn.errors import FolderError
 from drpn.experiments.reproduce import Reproduced, protocol, reproduce
 from drpn.models.catalogue import CATALOGUE
 from drpn.recipes.settings import load_settings_of
-from small_comparison import MODELS, SETS
+from small_comparison import MODELS, SETS, Notes
 
 SMALL = [*SETS, "data.vector_size=8", "training.epochs=1"]
 
@@ -91,12 +91,39 @@ def test_data_settings_cover_the_needs_of_all_models(monkeypatch: pytest.MonkeyP
     settings = protocol()
     assert (settings.user_neighbours, settings.entities, settings.abstracts) == (
         REQUIREMENTS["user_neighbours"].value,
-        0,
+        REQUIREMENTS["entities"].value,
         0,
     )
     assert protocol(sets=["data.user_neighbours=3"]).user_neighbours == 3
-    monkeypatch.setattr("drpn.experiments.reproduce.requirements_of", lambda *_: ())
+    assert protocol(sets=["model.channels=words"]).entities == 0
+    monkeypatch.setattr("drpn.experiments.reproduce.requirements_of", lambda *_, **__: ())
     assert protocol().user_neighbours == 0
+
+
+@pytest.mark.parametrize("entities", [True, False], ids=["with entities", "without entities"])
+def test_dkn_reads_entities_if_the_logs_have_them(logs: Path, tmp_path: Path, entities: bool) -> None:
+    shutil.copytree(logs, tmp_path / "logs")
+    for file in (tmp_path / "logs").glob("*/news.tsv") if entities else ():
+        file.write_text("".join(map(with_entity, file.read_text().splitlines(keepends=True))))
+    sets = ["model.size=6", "model.filters=3", "training.epochs=1", "training.device=cpu", "data.vector_size=4"]
+    notes = Notes()
+    done = run(tmp_path / "logs", tmp_path / "out", models=["dkn"], sets=sets, progress=notes)
+    dataset, read = Dataset.open(tmp_path / "out" / "dataset"), "words + entities" if entities else "words"
+    assert dataset.manifest["settings"]["entities"] == (5 if entities else 0)
+    assert ("news/word_entities" in dataset.arrays) == entities
+    assert [one["content"] for one in done.compared.runs] == [read]
+    assert f"| DKN, {read} |" in (tmp_path / "out" / "table2.md").read_text()
+    told = "the titles of these logs have no entities, so DKN reads words alone" in notes.messages
+    assert told != entities
+    run(tmp_path / "logs", tmp_path / "out", models=["dkn"], sets=sets)  # the folder is found to be the same
+
+
+def with_entity(line: str) -> str:
+    """The line of news.tsv with the first word of its title as an entity."""
+    fields = line.split("\t")
+    word = fields[3].split()[0]
+    fields[6] = json.dumps([{"WikidataId": f"Q{len(word)}", "SurfaceForms": [word], "OccurrenceOffsets": [0]}])
+    return "\t".join(fields)
 
 
 def test_the_shipped_settings_keep_model_sizes() -> None:

@@ -2,6 +2,7 @@
 
 from functools import partial
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ from baseline_cases import (
 from batch_cases import with_parts
 from drpn.batches.batch import Batch, NewsRows
 from drpn.models.base import DataShape
-from drpn.models.baselines.dkn import Dkn, DknSettings
+from drpn.models.baselines.dkn import CHANNELS, Dkn, DknSettings
 from reference import dkn_loops as loops
 from reference.dkn_loops import Story
 from reference.drpn_loops import Weights, part
@@ -32,54 +33,69 @@ from reference.drpn_loops import Weights, part
 SIZE, FILTERS, ATTENTION, HIDDEN, ENTITIES, WINDOW = 5, 3, 4, 6, 8, 3
 
 NEWS = {
-    "derby": Story([3, 5, 7, 4], [1, 4]),
-    "cup": Story([3, 8, 6], [4]),
-    "storm": Story([9, 2, 10, 2], []),
-    "bonds": Story([11], [7, 2, 5]),
-    "vote": Story([4, 6, 1, 5, 3], [6, 6]),
-    "untitled": Story([], [3]),
+    "derby": Story([3, 5, 7, 4], [1, 0, 4, 4]),
+    "cup": Story([3, 8, 6], [0, 4, 0]),
+    "storm": Story([9, 2, 10, 2], [0, 0, 0, 0]),
+    "bonds": Story([11], [7]),
+    "vote": Story([4, 6, 1, 5, 3], [6, 6, 0, 2, 6]),
+    "untitled": Story([], []),
     "bare": Story([], []),
 }
 """In the order of `baseline_cases.POSITION`."""
 CANDIDATES = [*baseline_cases.CANDIDATES, "bare"]
 batch_of = partial(baseline_cases.batch_of, candidates=CANDIDATES)
 
-with_and_without_entities = pytest.mark.parametrize("entities", [False, True], ids=["words only", "with entities"])
+all_channels = pytest.mark.parametrize("channels", CHANNELS)
 
 
 def case(
     seed: int = 1,
     *,
-    entities: bool = False,
+    channels: str = "words",
     window: int = WINDOW,
     word_size: int = SIZE,
     entity_size: int | None = SIZE,
+    context_size: int | None = SIZE,
+    normalisation: bool = True,
 ) -> Case[Dkn]:
     """All weights are random, including padding, weights that start at zero, and running statistics."""
-    settings = DknSettings(
-        size=SIZE, filters=FILTERS, window=window, attention=ATTENTION, hidden=HIDDEN, entities=entities
-    )
-    vectors = np.ones((WORDS, word_size), dtype=np.float32)
-    entity_vectors = None if entity_size is None else np.ones((ENTITIES, entity_size), dtype=np.float32)
-    shape = DataShape(len(NEWS) + 1, WORDS, 3, 2, 2, vectors, entities=ENTITIES, entity_vectors=entity_vectors)
+    sizes: Any = {"size": SIZE, "filters": FILTERS, "attention": ATTENTION, "hidden": HIDDEN}
+    settings = DknSettings(window=window, channels=channels, normalisation=normalisation, **sizes)  # type: ignore[arg-type]
     random = torch.Generator().manual_seed(seed)
-    model = randomised(Dkn(settings, shape), random)
-    with torch.no_grad():
-        for network in (model.attention, model.prediction):
-            network.mean.normal_(generator=random)
-            network.variance.uniform_(0.5, 2.0, generator=random)
+    model = randomised(Dkn(settings, shape(word_size, entity_size, context_size)), random)
+    if normalisation:
+        with torch.no_grad():
+            for network in (model.attention, model.prediction):
+                network.mean.normal_(generator=random)
+                network.variance.uniform_(0.5, 2.0, generator=random)
     return case_of(model)
+
+
+def shape(
+    words: int | None = None, entities: int | None = None, contexts: int | None = None, *, rows: int = ENTITIES
+) -> DataShape:
+    """A dataset with vectors of these sizes, None for no vectors, and `rows` entities."""
+    vectors = [
+        None if size is None else np.ones((count, size), dtype=np.float32)
+        for count, size in ((WORDS, words), (rows, entities), (rows, contexts))
+    ]
+    news = len(NEWS) + 1
+    return DataShape(news, WORDS, 3, 2, 2, vectors[0], rows, entity_vectors=vectors[1], context_vectors=vectors[2])
 
 
 def news_rows(*, more: int = 1) -> NewsRows:
     """The padding row, with features that must not be read, and all stories; `more` columns are padding."""
-    news = [Story([1, 2], [1]), *NEWS.values()]
-    entities = padded([story.entities or [] for story in news], more=more)
+    news = [Story([1, 2], [1, 3]), *NEWS.values()]
+    entities = padded([story.entities for story in news], more=more)
     return rows_of([story.words for story in news], more=more, entities=entities)
 
 
-def as_read(name: str, *, entities: bool) -> Story:
-    return NEWS[name] if entities else NEWS[name]._replace(entities=None)
+def titles(model: Dkn, news: NewsRows | None = None) -> Tensor:
+    """e(t) of all stories."""
+    news = news or news_rows()
+    return (
+        model._encode_title(news.words, news.entities)[1:] if model.knowledge else model._encode_title(news.words)[1:]
+    )
 
 
 def scores(model: Dkn, batch: Batch, news: NewsRows | None = None) -> Tensor:
@@ -93,45 +109,47 @@ def weights_of_clicks(model: Dkn, batch: Batch) -> Tensor:
     return model.click_weights(clicked[..., :ATTENTION], candidate[..., :ATTENTION], *masks)
 
 
-def expected_scores(weights: Weights, *, entities: bool) -> list[list[float]]:
-    news = {name: as_read(name, entities=entities) for name in NEWS}
+def expected_scores(weights: Weights) -> list[list[float]]:
     return [
-        [loops.score(weights, [news[name] for name in names], news[candidate], WINDOW) for candidate in CANDIDATES]
+        [loops.score(weights, [NEWS[name] for name in names], NEWS[candidate], WINDOW) for candidate in CANDIDATES]
         for names in CLICKED.values()
     ]
 
 
+@all_channels
 @pytest.mark.parametrize("word_size", [SIZE, 3], ids=["words of the model's size", "words of another size"])
 @pytest.mark.parametrize("window", [1, 2, 3, 4])
-def test_titles(window: int, word_size: int) -> None:
-    model, weights = case(window=window, word_size=word_size)
-    news = news_rows()
-    actual = model.title(model.words(news.words), news.words != 0)[1:]
-    close(actual, [loops.encode_story(weights, Story(story.words), window) for story in NEWS.values()])
+def test_titles(window: int, word_size: int, channels: str) -> None:
+    model, weights = case(window=window, word_size=word_size, channels=channels)
+    actual = titles(model)
+    close(actual, [loops.encode_story(weights, story, window) for story in NEWS.values()])
     assert actual.shape[1] == window * FILTERS
 
 
-@pytest.mark.parametrize("entity_size", [SIZE, 4, None], ids=["vectors", "vectors of another size", "no vectors"])
-def test_entities(entity_size: int | None) -> None:
-    model, weights = case(entities=True, entity_size=entity_size)
-    assert model.entities is not None
-    actual = model.entities(news_rows().entities)[1:]
-    close(actual, [loops.encode_story(weights, story, WINDOW)[-FILTERS:] for story in NEWS.values()])
+@pytest.mark.parametrize("size", [SIZE, 4, None], ids=["vectors", "vectors of another size", "no vectors"])
+def test_vectors_of_entities_and_contexts(size: int | None) -> None:
+    """Contexts always have vectors: without them there is no such channel."""
+    model, weights = case(channels="contexts", entity_size=size, context_size=size or SIZE)
+    close(titles(model), [loops.encode_story(weights, story, WINDOW) for story in NEWS.values()])
+    width = size or SIZE
+    for channel in model.knowledge.values():
+        assert channel.transform.weight.shape == (SIZE, width)
 
 
-@with_and_without_entities
+@all_channels
+@pytest.mark.parametrize("normalisation", [True, False], ids=["normalised", "not normalised"])
 @pytest.mark.parametrize("seed", [2, 3])
-def test_scores(seed: int, entities: bool) -> None:
-    model, weights = case(seed, entities=entities)
-    close(scores(model, batch_of(list(CLICKED.values()))), expected_scores(weights, entities=entities))
+def test_scores(seed: int, channels: str, normalisation: bool) -> None:
+    model, weights = case(seed, channels=channels, normalisation=normalisation)
+    close(scores(model, batch_of(list(CLICKED.values()))), expected_scores(weights))
 
 
-@with_and_without_entities
-def test_weights_of_clicks_for_each_candidate(entities: bool) -> None:
-    model, weights = case(seed=2, entities=entities)
+@all_channels
+def test_weights_of_clicks_for_each_candidate(channels: str) -> None:
+    model, weights = case(seed=2, channels=channels)
     batch = batch_of(list(CLICKED.values()))
     actual = weights_of_clicks(model, batch)
-    vectors = {name: loops.encode_story(weights, as_read(name, entities=entities), WINDOW) for name in NEWS}
+    vectors = {name: loops.encode_story(weights, NEWS[name], WINDOW) for name in NEWS}
     for user, names in zip(actual, CLICKED.values(), strict=True):
         for candidate, weight in zip(CANDIDATES, user, strict=True):
             close(
@@ -151,7 +169,7 @@ def test_weights_of_clicks_differ_between_candidates() -> None:
 
 def real_pairs(weights: Weights) -> dict[str, list[list[float]]]:
     """W [a; b] of every real pair, for both networks, by loops."""
-    vectors = {name: loops.encode_story(weights, as_read(name, entities=False), WINDOW) for name in NEWS}
+    vectors = {name: loops.encode_story(weights, NEWS[name], WINDOW) for name in NEWS}
     users = [[vectors[name] for name in names] for names in CLICKED.values()]
     candidates = [vectors[name] for name in CANDIDATES]
     own = part(weights, "attention")
@@ -171,7 +189,7 @@ def test_batch_normalisation_in_training_leaves_out_padding() -> None:
         pairs = torch.tensor(real_pairs(weights)[name], dtype=torch.float64)
         weights[f"{name}.mean"] = pairs.mean(0).tolist()
         weights[f"{name}.variance"] = pairs.var(0, correction=0).tolist()
-    close(actual, expected_scores(weights, entities=False))
+    close(actual, expected_scores(weights))
     for name, value in model.named_buffers():  # momentum 0.05
         close(value, 0.95 * before[name] + 0.05 * torch.tensor(weights[name], dtype=torch.float64))
 
@@ -197,43 +215,76 @@ def test_a_batch_without_clicks_does_not_change_the_attention_statistics() -> No
     assert moved == {"prediction.mean", "prediction.variance"}
 
 
-def test_entities_change_the_scores() -> None:
-    model, _ = case(entities=True)
+@pytest.mark.parametrize("channels", ["entities", "contexts"])
+def test_entities_change_the_scores(channels: str) -> None:
+    model, _ = case(channels=channels)
     batch, news = batch_of(list(CLICKED.values())), news_rows()
     before = scores(model, batch, news)
-    news.entities[:] = news.entities.roll(1, dims=0)
-    assert (scores(model, batch, news) - before).abs().min() > 1e-6
+    news.entities[:] = torch.where(news.entities != 0, news.entities % (ENTITIES - 1) + 1, 0)
+    titled = torch.tensor([name in ("derby", "bonds", "vote") for name in CANDIDATES])
+    assert (scores(model, batch, news) - before).abs()[:, titled].min() > 1e-6
 
 
-def test_the_order_of_entities_does_not_matter() -> None:
-    model, _ = case(entities=True)
-    batch, news = batch_of(list(CLICKED.values())), news_rows()
-    before = scores(model, batch, news)
-    news.entities[:] = news.entities.flip(1)
-    close(scores(model, batch, news), before)
+@pytest.mark.parametrize("channel", ["entities", "contexts"])
+def test_each_channel_changes_the_vector_of_a_title(channel: str) -> None:
+    model, _ = case(channels="contexts")
+    before = titles(model)
+    with torch.no_grad():
+        model.knowledge[channel].vectors.table.weight[7] += 1
+    moved = (titles(model) - before).abs().amax(1) > 1e-6
+    assert moved.tolist() == [7 in story.entities for story in NEWS.values()]
+
+
+def test_the_word_that_names_an_entity_matters() -> None:
+    """An entity is read together with its word, so it matters which word names it."""
+    model, _ = case(channels="entities")
+    news = news_rows()
+    before = titles(model, news)
+    news.entities[1, :4] = news.entities[1, :4].roll(1)
+    assert (titles(model, news) - before).abs()[0].max() > 1e-3
+    assert torch.equal(titles(model, news)[1:], before[1:])
 
 
 def test_the_order_of_words_matters() -> None:
     model, _ = case()
     news = news_rows()
-    before = model.title(model.words(news.words), news.words != 0)[1]
+    before = titles(model, news)[0]
     news.words[1, :4] = news.words[1, :4].flip(0)
-    after = model.title(model.words(news.words), news.words != 0)[1]
+    after = titles(model, news)[0]
     close(after[:FILTERS], before[:FILTERS])  # filters of one word do not depend on the order
     assert (after[FILTERS:] - before[FILTERS:]).abs().max() > 1e-3
 
 
-def test_entities_are_optional() -> None:
-    without, with_them = case().model, case(entities=True).model
-    assert without.entities is None
-    assert without.needs == ()
-    assert with_them.needs == ("entities",)
+@pytest.mark.parametrize(
+    ("chosen", "data", "channels"),
+    [
+        ("auto", shape(rows=0), ("words",)),
+        ("auto", shape(), ("words", "entities")),
+        ("auto", shape(contexts=4), ("words", "entities", "contexts")),
+        ("words", shape(contexts=4), ("words",)),
+        ("entities", shape(contexts=4), ("words", "entities")),
+        ("entities", shape(rows=0), ("words", "entities")),
+        ("contexts", shape(contexts=4), ("words", "entities", "contexts")),
+    ],
+)
+def test_channels_are_those_of_the_settings_or_of_the_dataset(
+    chosen: Any, data: DataShape, channels: tuple[str, ...]
+) -> None:
+    model = Dkn(DknSettings(size=SIZE, filters=FILTERS, channels=chosen), data)
+    assert tuple(model.knowledge) == model.needs == channels[1:]
+    assert model.content == " + ".join(channels)
+    assert model.title.convolutions[0].filters.weight.shape == (FILTERS, SIZE * len(channels))
 
 
-def test_padding_of_titles_does_not_change_scores() -> None:
-    model, _ = case(entities=True)
+@all_channels
+def test_padding_of_titles_does_not_change_scores(channels: str) -> None:
+    model, _ = case(channels=channels)
     batch = batch_of(list(CLICKED.values()))
-    close(scores(model, batch, news_rows(more=5)), scores(model, batch, news_rows(more=0)))
+    before = scores(model, batch, news_rows(more=0))
+    close(scores(model, batch, news_rows(more=5)), before)
+    filled = news_rows(more=5)
+    filled.entities[filled.words == 0] = 3  # where there is no word, no entity is read
+    close(scores(model, batch, filled), before)
 
 
 def test_skipped_stories_are_not_read() -> None:
@@ -249,29 +300,67 @@ def test_users_who_clicked_nothing_share_a_learned_vector() -> None:
     check_only_nothing_learns(actual, model.nothing, model.attention.out.weight)
 
 
-def test_every_weight_of_entities_gets_a_gradient() -> None:
-    model, _ = case(entities=True)
-    check_every_weight_learns(scores(model, batch_of(list(CLICKED.values()))), model.entities)
-    assert not model.entities.vectors.table.weight.grad[0].any()
+def test_every_weight_of_the_channels_gets_a_gradient() -> None:
+    model, _ = case(channels="contexts")
+    check_every_weight_learns(scores(model, batch_of(list(CLICKED.values()))), model.knowledge)
+    for channel in model.knowledge.values():
+        assert not channel.vectors.table.weight.grad[0].any()
 
 
-@with_and_without_entities
-def test_dropout_is_random_in_training(entities: bool) -> None:
-    settings = DknSettings(size=SIZE, filters=FILTERS, dropout=0.5, entities=entities)
-    model = Dkn(settings, DataShape(len(NEWS) + 1, WORDS, 3, 2, 2, entities=ENTITIES))
+def test_without_normalisation_there_are_no_statistics() -> None:
+    model, _ = case(normalisation=False)
+    assert not list(model.buffers())
+    assert {"attention.scale", "prediction.scale"}.isdisjoint(dict(model.named_parameters()))
+    batch = batch_of(list(CLICKED.values()))
+    close(scores(model.train(), batch), scores(model.eval(), batch))
+    check_every_weight_learns(scores(model, batch), model.prediction)
+
+
+@all_channels
+def test_dropout_is_random_in_training(channels: Any) -> None:
+    settings = DknSettings(size=SIZE, filters=FILTERS, dropout=0.5, channels=channels)
+    model = Dkn(settings, shape(contexts=SIZE))
     batch = batch_of(list(CLICKED.values()))
     assert not torch.equal(scores(model, batch), scores(model, batch))
     model.eval()
     assert torch.equal(scores(model, batch), scores(model, batch))
 
 
+@pytest.mark.parametrize("channel", CHANNELS)
+def test_dropout_reaches_every_channel(channel: str) -> None:
+    """Half of the numbers of each channel become zero, the others twice as large, before the convolution."""
+    model, _ = case(channels="contexts")
+    model.dropout.p = 0.5
+    seen: list[Tensor] = []
+    model.train().title.register_forward_pre_hook(lambda _module, inputs: seen.append(inputs[0]))
+    torch.manual_seed(1)
+    for _ in range(40):
+        titles(model)
+    model.eval()
+    titles(model)
+    *in_training, plain = [
+        values.unflatten(-1, (len(CHANNELS), SIZE))[..., CHANNELS.index(channel), :] for values in seen
+    ]
+    real = (news_rows().words != 0) & (plain != 0).all(-1)
+    dropped = torch.stack(in_training)[:, real] == 0
+    assert 0.4 < dropped.double().mean() < 0.6
+    kept = torch.stack(in_training)[:, real][~dropped]
+    close(kept, 2 * plain[real].expand(40, -1, -1)[~dropped])
+
+
 def test_the_defaults_are_those_of_microsoft_recommenders() -> None:
-    shape = DataShape(news=3, words=9, users=3, categories=4, subcategories=5, entities=7)
-    model = Dkn(DknSettings(), shape)
+    vectors = np.ones((7, 60), dtype=np.float32)
+    data = DataShape(news=3, words=9, users=3, categories=4, subcategories=5, entities=7, context_vectors=vectors)
+    model = Dkn(DknSettings(), data)
     shapes = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
     assert shapes == {
         "words.table.weight": (9, 100),
-        **{f"title.convolutions.{i}.filters.weight": (100, 100 * (i + 1)) for i in range(3)},
+        "knowledge.entities.vectors.table.weight": (7, 100),
+        "knowledge.contexts.vectors.table.weight": (7, 60),
+        "knowledge.entities.transform.weight": (100, 100),
+        "knowledge.contexts.transform.weight": (100, 60),
+        **{f"knowledge.{name}.transform.bias": (100,) for name in ("entities", "contexts")},
+        **{f"title.convolutions.{i}.filters.weight": (100, 300 * (i + 1)) for i in range(3)},
         **{f"title.convolutions.{i}.filters.bias": (100,) for i in range(3)},
         "title.nothing": (300,),
         "attention.clicked.weight": (100, 300),

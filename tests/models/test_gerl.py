@@ -232,6 +232,7 @@ def test_the_defaults_are_those_of_the_paper() -> None:
         **{f"{hop}.gate.gate.weight": (1, 128) for hop in hops},
     }
     assert model.news.dropout.p == 0.2
+    assert settings.max_neighbours == 15
     assert model.reads == ("clicked",)
     assert model.needs == ("user_neighbours", "news_neighbours")
 

@@ -1,4 +1,4 @@
-"""LSTUR against loops over its paper's equations; it reads what the paper says and nothing else."""
+"""LSTUR against loops over the equations of its paper and of the official code; it reads nothing else."""
 
 from dataclasses import replace
 from typing import Any
@@ -65,18 +65,26 @@ def scores(model: Lstur, batch: Batch) -> Tensor:
     return model.score(model.encode_news(news_rows()), batch)
 
 
+both_references = pytest.mark.parametrize(
+    "reference", [{}, {"logits": "code", "categories": False}], ids=["the paper", "the official code"]
+)
+
+
+@both_references
 @pytest.mark.parametrize(("window", "word_size"), [(3, SETTINGS.size), (5, SETTINGS.size), (1, 3)])
-def test_story_vectors(window: int, word_size: int) -> None:
-    model, weights = case("ini", window=window, word_size=word_size)
+def test_story_vectors(window: int, word_size: int, reference: dict[str, Any]) -> None:
+    model, weights = case("ini", window=window, word_size=word_size, **reference)
+    assert ("title.aggregate.hidden.weight" in weights) == ("logits" in reference)
     close(
         model.encode_news(news_rows()).vector[1:], [loops.encode_story(weights, story) for story in NEWSROOM.values()]
     )
 
 
 @pytest.mark.parametrize("at_the_end", [True, False], ids=["padding at the end", "padding in front"])
+@both_references
 @both_ways
-def test_scores(combine: str, at_the_end: bool) -> None:
-    model, weights = case(combine, 2)
+def test_scores(combine: str, at_the_end: bool, reference: dict[str, Any]) -> None:
+    model, weights = case(combine, 2, **reference)
     clicked, users = list(CLICKED.values()), [1, 2, 3, 0, 1, 0]
     expected = [
         [
@@ -150,15 +158,39 @@ def test_a_share_of_users_is_masked_in_training(combine: str) -> None:
     assert share == pytest.approx(0.25, abs=0.03)
 
 
+def test_user_vectors_can_start_at_zero() -> None:
+    shape = DataShape(news=3, words=9, users=5, categories=2, subcategories=3)
+    assert Lstur(SETTINGS, shape).users.ids.table.weight[1:].any(1).all()
+    assert not Lstur(replace(SETTINGS, zero_users=True), shape).users.ids.table.weight.any()
+
+
+def test_the_settings_of_the_official_code_give_its_sizes() -> None:
+    """400 filters, states of 400, a hidden layer of 200, and no categories."""
+    settings = LsturSettings(filters=400, logits="code", categories=False, masking=0.0, zero_users=True)
+    model = Lstur(settings, DataShape(news=3, words=9, users=5, categories=2, subcategories=3))
+    assert {name: tuple(parameter.shape) for name, parameter in model.named_parameters()} == {
+        "words.table.weight": (9, 300),
+        "title.convolution.filters.weight": (400, 900),
+        "title.convolution.filters.bias": (400,),
+        "title.aggregate.hidden.weight": (200, 400),
+        "title.aggregate.hidden.bias": (200,),
+        "title.aggregate.gate.weight": (1, 200),
+        "title.nothing": (400,),
+        "users.ids.table.weight": (5, 400),
+        "users.ids.unknown": (400,),
+        **{f"recent.{part}.weight": (1200, 400) for part in ("items", "state")},
+        **{f"recent.{part}.bias": (1200,) for part in ("items", "state")},
+    }
+
+
 def test_the_defaults_are_those_of_the_paper() -> None:
     model = Lstur(LsturSettings(), DataShape(news=3, words=9, users=5, categories=2, subcategories=3))
     assert {name: tuple(parameter.shape) for name, parameter in model.named_parameters()} == {
         "words.table.weight": (9, 300),
         "title.convolution.filters.weight": (300, 900),
         "title.convolution.filters.bias": (300,),
-        "title.aggregate.hidden.weight": (200, 300),
-        "title.aggregate.hidden.bias": (200,),
-        "title.aggregate.gate.weight": (1, 200),
+        "title.aggregate.gate.weight": (1, 300),
+        "title.aggregate.gate.bias": (1,),
         "title.nothing": (300,),
         "category.table.weight": (2, 100),
         "subcategory.table.weight": (3, 100),
@@ -181,6 +213,7 @@ def test_the_defaults_are_those_of_the_paper() -> None:
         ({"hidden": -1}, "^hidden is -1; it takes 1 or more$"),
         ({"category_size": 0}, "^category_size is 0; it takes 1 or more$"),
         ({"combine": "sum"}, "^combine is 'sum'; it takes 'ini' or 'con'$"),
+        ({"logits": "books"}, "^logits is 'books'; it takes 'paper' or 'code'$"),
         ({"masking": 1.0}, "^masking is 1.0; it takes a share from 0 to below 1$"),
         ({"dropout": -0.1}, "^dropout is -0.1; it takes a share from 0 to below 1$"),
     ],

@@ -1,4 +1,4 @@
-"""NPA against loops over its paper's equations; it reads what the paper says and nothing else."""
+"""NPA against loops over the equations of its paper and of the official code; it reads what the paper says."""
 
 from dataclasses import replace
 from functools import partial
@@ -27,6 +27,7 @@ from batch_cases import with_parts
 from drpn.batches.batch import Batch
 from drpn.models.base import DataShape
 from drpn.models.baselines.npa import Npa, NpaSettings
+from drpn.models.encode import empty_like
 from reference import npa_loops as loops
 
 SETTINGS = NpaSettings(size=5, user_size=3, filters=4, window=3, hidden=6)
@@ -47,9 +48,13 @@ def scores(model: Npa, batch: Batch) -> Tensor:
     return model.score(model.encode_news(titles()), batch)
 
 
+both_logits = pytest.mark.parametrize("logits", ["paper", "code"])
+
+
+@both_logits
 @pytest.mark.parametrize(("window", "word_size"), [(3, SETTINGS.size), (5, SETTINGS.size), (1, 3)])
-def test_story_vectors_of_each_user(window: int, word_size: int) -> None:
-    model, weights = case(window=window, word_size=word_size)
+def test_story_vectors_of_each_user(window: int, word_size: int, logits: str) -> None:
+    model, weights = case(window=window, word_size=word_size, logits=logits)
     users = range(USERS)
     everything = torch.tensor([list(POSITION.values())] * USERS)
     query = model.title.queries(model.users(torch.tensor(users)))
@@ -62,9 +67,10 @@ def test_story_vectors_of_each_user(window: int, word_size: int) -> None:
             assert not actual.weight[user, place, len(words) :].any()
 
 
+@both_logits
 @pytest.mark.parametrize("seed", [2, 3])
-def test_scores(seed: int) -> None:
-    model, weights = case(seed)
+def test_scores(seed: int, logits: str) -> None:
+    model, weights = case(seed, logits=logits)
     batch = everybody()
     expected = [
         [loops.score(weights, user, [TITLES[name] for name in names], TITLES[candidate]) for candidate in CANDIDATES]
@@ -73,8 +79,9 @@ def test_scores(seed: int) -> None:
     close(scores(model, batch), expected)
 
 
-def test_two_users_weigh_the_words_of_a_title_differently() -> None:
-    model, _ = case()
+@both_logits
+def test_two_users_weigh_the_words_of_a_title_differently(logits: str) -> None:
+    model, _ = case(logits=logits)
     query = model.title.queries(model.users(torch.tensor([1, 2])))
     title = torch.tensor([[POSITION["derby"]]] * 2)
     actual = model.read_titles(model.encode_news(titles()), query, title)
@@ -84,10 +91,11 @@ def test_two_users_weigh_the_words_of_a_title_differently() -> None:
     assert (actual.vector[0] - actual.vector[1]).abs().max() > 0.01
 
 
+@both_logits
 @pytest.mark.parametrize("level", ["title", "clicks"])
-def test_two_users_with_the_same_clicks_differ_at_either_level(level: str) -> None:
+def test_two_users_with_the_same_clicks_differ_at_either_level(level: str, logits: str) -> None:
     """If the queries of one level are the same for all users, those of the other level still distinguish them."""
-    model, _ = case(4)
+    model, _ = case(4, logits=logits)
     other = {"title": model.clicks, "clicks": model.title}[level]
     with torch.no_grad():
         other.query.weight.zero_()
@@ -131,18 +139,45 @@ def test_users_who_clicked_nothing_share_a_user_vector_but_weigh_words_different
     assert (actual[0, title] - actual[1, title]).abs() > 1e-6
 
 
+@pytest.mark.parametrize(("logits", "stored"), [("paper", 4), ("code", 4 + 6)])
+def test_the_catalogue_holds_only_what_the_logits_need(logits: str, stored: int) -> None:
+    """Per word: the four outputs of the convolution, and six keys where they are not the words themselves."""
+    model, _ = case(logits=logits)
+    encoded = model.encode_news(titles())
+    tables = {id(table): table for table in empty_like((encoded.words, encoded.keys), 10)}
+    assert sum(table.numel() for table in tables.values()) == 10 * encoded.mask.shape[1] * stored
+
+
+@pytest.mark.parametrize(("pooled", "widths"), [(False, [5, 4]), (True, [5, 4, 4, 4])])
+def test_dropout_on_words_after_the_convolution_and_on_pooled_items(pooled: bool, widths: list[int]) -> None:
+    """Word vectors, the output of the convolution; on request the words and the stories that are summed."""
+    model, _ = case(pooled_dropout=pooled, dropout=0.5)
+    dropped: list[int] = []
+    model.dropout.register_forward_hook(lambda _module, _given, result: dropped.append(result.shape[-1]))
+    scores(model.train(), everybody())
+    assert dropped == widths
+
+
+def test_user_vectors_can_start_at_zero() -> None:
+    shape = DataShape(news=3, words=9, users=5, categories=2, subcategories=3)
+    assert Npa(NpaSettings(), shape).users.ids.table.weight[1:].any(1).all()
+    assert not Npa(NpaSettings(zero_users=True), shape).users.ids.table.weight.any()
+
+
 def test_the_defaults_are_those_of_the_paper() -> None:
-    model = Npa(NpaSettings(), DataShape(news=3, words=9, users=5, categories=2, subcategories=3))
+    settings = NpaSettings()
+    assert (settings.logits, settings.pooled_dropout, settings.zero_users) == ("paper", False, False)
+    model = Npa(settings, DataShape(news=3, words=9, users=5, categories=2, subcategories=3))
     assert {name: tuple(parameter.shape) for name, parameter in model.named_parameters()} == {
         "words.table.weight": (9, 300),
         "convolution.filters.weight": (400, 900),
         "convolution.filters.bias": (400,),
         "users.ids.table.weight": (5, 50),
         "users.ids.unknown": (50,),
-        **{f"{level}.query.weight": (200, 50) for level in ("title", "clicks")},
-        **{f"{level}.query.bias": (200,) for level in ("title", "clicks")},
-        **{f"{level}.key.weight": (200, 400) for level in ("title", "clicks")},
-        **{f"{level}.key.bias": (200,) for level in ("title", "clicks")},
+        **{f"{level}.preference.weight": (200, 50) for level in ("title", "clicks")},
+        **{f"{level}.preference.bias": (200,) for level in ("title", "clicks")},
+        **{f"{level}.query.weight": (400, 200) for level in ("title", "clicks")},
+        **{f"{level}.query.bias": (400,) for level in ("title", "clicks")},
         **{f"{level}.nothing": (400,) for level in ("title", "clicks")},
     }
     assert (model.dropout.p, model.users.ids.dropped) == (0.2, 0.1)
@@ -156,10 +191,11 @@ def test_the_defaults_are_those_of_the_paper() -> None:
         ({"filters": 0}, "^filters is 0; it takes 1 or more$"),
         ({"window": -3}, "^window is -3; it takes 1 or more$"),
         ({"hidden": 0}, "^hidden is 0; it takes 1 or more$"),
+        ({"logits": "books"}, "^logits is 'books'; it takes 'paper' or 'code'$"),
         ({"dropout": 1.0}, "^dropout is 1.0; it takes a share from 0 to below 1$"),
         ({"id_dropout": -0.5}, "^id_dropout is -0.5; it takes a share from 0 to below 1$"),
     ],
 )
-def test_invalid_settings_are_refused(setting: dict[str, float], message: str) -> None:
+def test_invalid_settings_are_refused(setting: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         NpaSettings(**setting)

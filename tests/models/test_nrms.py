@@ -12,6 +12,7 @@ from batch_cases import with_parts
 from drpn.batches.batch import Batch
 from drpn.errors import ExplainError
 from drpn.explanation.trace import require_drpn
+from drpn.layers.news import Dropout
 from drpn.models.base import DataShape
 from drpn.models.baselines.nrms import Nrms, NrmsSettings
 from drpn.models.catalogue import CATALOGUE
@@ -90,9 +91,24 @@ def test_the_case_study_refuses_nrms() -> None:
         require_drpn(case().model)
 
 
-def test_the_defaults_are_those_of_the_paper() -> None:
+@pytest.mark.parametrize(("attention_dropout", "places"), [(True, ["dropout", "title.dropout"]), (False, ["dropout"])])
+def test_dropout_on_words_and_after_their_self_attention(attention_dropout: bool, places: list[str]) -> None:
+    """As in the official code there is none in the user encoder; in the paper there is none after self-attention."""
+    settings = NrmsSettings(size=SIZE, heads=HEADS, hidden=HIDDEN, attention_dropout=attention_dropout)
+    model = Nrms(settings, DataShape(len(TITLES) + 1, WORDS, 3, 2, 2)).train()
+    dropped: list[str] = []
+    for name, module in model.named_modules():
+        if isinstance(module, Dropout):
+            assert module.p == settings.dropout
+            module.register_forward_hook(lambda _module, _given, _result, name=name: dropped.append(name))
+    scores(model, batch_of(list(CLICKED.values())))
+    assert dropped == places
+
+
+def test_the_defaults_are_those_of_the_paper_and_dropout_that_of_the_official_code() -> None:
     settings = CATALOGUE["nrms"].settings
     assert settings == NrmsSettings()
+    assert settings.attention_dropout
     model = Nrms(settings, DataShape(news=3, words=9, users=3, categories=2, subcategories=2))
     shapes = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
     attention = ("query", "key", "value")

@@ -47,10 +47,11 @@ WRITTEN = [
     Case("consecutive", raw_logs.read_mind, DataSettings(graph="consecutive"), written=True),
     Case("history-consecutive", raw_logs.read_mind, DataSettings(history=True, graph="consecutive"), written=True),
     Case("more", raw_logs.read_mind, DataSettings(abstracts=5, entities=2, user_neighbours=4), written=True),
+    Case("few-words", raw_logs.read_mind, DataSettings(entities=5, words=6, category_words=True), written=True),
     Case("history-more", raw_logs.read_mind, DataSettings(history=True, user_neighbours=30), written=True),
 ]
 REAL = [
-    Case("mind-small-sample", raw_logs.read_mind),
+    Case("mind-small-sample", raw_logs.read_mind, DataSettings(entities=5)),
     Case("ebnerd-demo-week1", raw_logs.read_ebnerd, skip_unknown_news=True),
 ]
 
@@ -205,19 +206,24 @@ def test_abstract_words_are_the_first_of_each_abstract(pair: Pair) -> None:
     assert pair.dataset.statistics["words_of_abstracts_alone"] == only_in_abstracts > 0
 
 
-def test_entities_are_the_first_known_ones_of_each_title(pair: Pair) -> None:
-    count, name = pair.case.settings.entities, "news/entities"
-    if not count:
+def test_words_name_the_entities_of_their_title(pair: Pair) -> None:
+    settings, name = pair.case.settings, "news/word_entities"
+    if not settings.entities:
         assert name not in pair.dataset.arrays
         return
     array, ids = pair.dataset.arrays.array(name), list(pair.dataset.arrays.strings("entities/id"))
-    known = raw_logs.title_entities(pair.log)  # only entities shown before the end of training
-    assert ids == ["", *sorted({entity for entities in known.values() for entity in entities})]
-    assert pair.dataset.statistics["entities"] == len(ids) - 1
-    expected = [padded(known[news.id][:count], count, "") for news in pair.log.news]
-    assert [names(rows, ids) for rows in array.tolist()] == [[""] * count, *expected]
-    assert any('"Q40"' in news.entities for news in pair.log.news)
-    assert "Q40" not in ids  # only in titles shown after training
+    expected = raw_logs.word_entities(pair.log, words=settings.words, keep=settings.entities)
+    assert [names(rows, ids) for rows in array.tolist()] == [[""] * settings.words, *expected.values()]
+    assert set(ids) == {entity for words in expected.values() for entity in words} | {""}
+    assert not array[pair.dataset.news_words == 0].any()
+    statistics = pair.dataset.statistics
+    assert statistics["entities"] == len(ids) - 1 > 5
+    found = sum(len(raw_logs.named_words(news)) for news in pair.log.news)
+    assert statistics["entity_mentions_found"] == found > 50
+    if pair.case.written:
+        assert found < statistics["entity_mentions"]
+        assert any('"Q40"' in news.entities for news in pair.log.news)
+        assert "Q40" not in ids  # only in titles shown after training
 
 
 def test_story_words_are_the_first_of_category_and_title(pair: Pair) -> None:
@@ -328,14 +334,24 @@ def _news_line(draw: random.Random, id: str) -> str:
     per_story = random.Random(id)
     abstract = " ".join(per_story.choices([*WORDS, "Sunny", "harbour", "tariff"], k=per_story.choice([0, 2, 4, 12])))
     labels = draw.choice(CATEGORIES), draw.choice(CATEGORIES)
-    return "\t".join([id, *labels, title, abstract, "", _entities(per_story, late=int(id[1:]) > 140), "[]"])
+    return "\t".join([id, *labels, title, abstract, "", _entities(per_story, title, late=int(id[1:]) > 140), "[]"])
 
 
-def _entities(draw: random.Random, *, late: bool) -> str:
-    """Up to four entities in MIND's format, possibly repeated; late stories have entities of their own."""
+def _entities(draw: random.Random, title: str, *, late: bool) -> str:
+    """Up to four entities in MIND's format, possibly repeated; late stories have entities of their own.
+
+    Names are parts of the title at their place, at a wrong place or without a place, and words that it does not have.
+    """
     chosen = [f"Q{draw.randrange(40, 44) if late else draw.randrange(12)}" for _ in range(draw.choice([0, 1, 2, 4]))]
     empty = draw.choice(["", "[]", " "])
-    rows = [{"Label": 'a " b', "WikidataId": entity} for entity in chosen]
+    rows = []
+    for entity in chosen:
+        row: dict[str, Any] = {"Label": 'a " b', "WikidataId": entity}
+        if draw.random() < 0.9:
+            start = draw.randrange(len(title)) if title else 0
+            name = draw.choice([title[start : start + draw.randint(1, 9)], *title.split()[:4], "Nowhere", "", "?"])
+            row["SurfaceForms"], row["OccurrenceOffsets"] = [name, "storm"], [draw.choice([start, title.find(name), 3])]
+        rows.append(row)
     return json.dumps(rows) if chosen else empty
 
 

@@ -48,10 +48,10 @@ def test_a_model_reads_only_what_its_description_lists(name: str, what: str) -> 
 
 def test_settings_of_preparation_that_models_need() -> None:
     actual = {name: one.prepare for name in CATALOGUE if (one := describe(name)).prepare}
-    assert actual == {"gerl": ["data.user_neighbours=10"]}
+    assert actual == {"gerl": ["data.user_neighbours=15", "data.neighbours=15"]}
     more = {name: one.more for name in CATALOGUE if (one := describe(name)).more}
     assert more == {
-        "dkn": {"model.entities=true": "data.entities=5"},
+        "dkn": {"model.channels=auto": "data.entities=5"},
         "naml": {"model.abstract=true": "data.abstracts=40"},
         "naml-tce": {"model.abstract=true": "data.abstracts=40"},
     }

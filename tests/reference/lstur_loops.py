@@ -48,16 +48,20 @@ def title(weights: Weights, words: Sequence[int]) -> Vector:
         untitled: Vector = own["nothing"]
         return untitled
     context = convolution(part(own, "convolution"), word_vectors(part(weights, "words"), words))
-    query = own["aggregate.gate.weight"][0]
-    return mix(softmax([dot(query, tanh(linear(own, "aggregate.hidden", vector))) for vector in context]), context)
+    if "aggregate.hidden.weight" in own:  # the official code: q^T tanh(V c_i + v)
+        query = own["aggregate.gate.weight"][0]
+        logits = [dot(query, tanh(linear(own, "aggregate.hidden", vector))) for vector in context]
+    else:  # the paper: tanh(v^T c_i + v_b)
+        logits = [math.tanh(linear(own, "aggregate.gate", vector)[0]) for vector in context]
+    return mix(softmax(logits), context)
 
 
 def encode_story(weights: Weights, story: Story) -> list[float]:
-    """e = [e_t; e_v; e_sv]."""
+    """e = [e_t; e_v; e_sv], or e_t alone in a model without categories."""
     result = list(title(weights, story.words))
     for name, row in (("category", story.category), ("subcategory", story.subcategory)):
-        table = weights[f"{name}.table.weight"]
-        result += table[row] if row else [0.0] * len(table[0])
+        if table := weights.get(f"{name}.table.weight"):
+            result += table[row] if row else [0.0] * len(table[0])
     return result
 
 

@@ -1,4 +1,4 @@
-"""NPA as its paper prints it, one float at a time: one user, one candidate, no padding.
+"""NPA, one float at a time: one user, one candidate, no padding; logits as in the paper or as in the official code.
 
 Weights are nested lists named as in the model's state. Attention over an empty sequence gives a learned vector.
 """
@@ -15,12 +15,24 @@ def user_vector(weights: Weights, row: int) -> Vector:
     return vector
 
 
+def paper_logits(weights: Weights, user: Vector, items: Sequence[Vector]) -> list[float]:
+    """c^T tanh(W_p q + w_p) of each item c with q = ReLU(V e_u + v), as the paper prints it."""
+    q = [max(x, 0.0) for x in linear(weights, "preference", user)]
+    return [dot(item, tanh(linear(weights, "query", q))) for item in items]
+
+
+def code_logits(weights: Weights, user: Vector, items: Sequence[Vector]) -> list[float]:
+    """q^T tanh(W c + b) of each item c with q = V e_u + v, as the official code has it."""
+    q = linear(weights, "query", user)
+    return [dot(q, tanh(linear(weights, "key", item))) for item in items]
+
+
 def personal_attention(weights: Weights, user: Vector, items: Sequence[Vector]) -> Aggregated:
-    """The sum of alpha_i times each item with alpha = softmax of q^T tanh(W i + w), and q = ReLU(V e_u + v)."""
+    """The sum of alpha_i times each item with alpha the softmax of the logits."""
     if not items:
         return Aggregated(weights["nothing"], [])
-    query = [max(x, 0.0) for x in linear(weights, "query", user)]
-    alpha = softmax([dot(query, tanh(linear(weights, "key", item))) for item in items])
+    logits = paper_logits if "preference.weight" in weights else code_logits
+    alpha = softmax(logits(weights, user, items))
     return Aggregated(mix(alpha, items), alpha)
 
 

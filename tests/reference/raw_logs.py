@@ -1,5 +1,6 @@
 """Read raw logs into plain lists and compute the contents of a dataset folder with loops."""
 
+import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -280,14 +281,50 @@ def vocabulary(catalogue: Iterable[News], *, abstracts: int = 0) -> list[str]:
     return [word for part in (counts, others) for word in sorted(part, key=lambda word: (-part[word], word))]
 
 
-def title_entities(log: RawLog) -> dict[str, list[str]]:
-    """The entities of each title, without repetition; only entities of stories shown before the end of training."""
+def word_entities(log: RawLog, *, words: int, keep: int) -> dict[str, list[str]]:
+    """The entity that each of the first `words` words of each story names, '' for none.
+
+    Only entities count that such a word names in a story shown before the end of training.
+    """
     shown = times_shown_and_clicked(log)
-    parsed = {news.id: re.findall(r'"WikidataId": "(\w+)"', news.entities) for news in log.news}
-    known = {entity for id, entities in parsed.items() if shown[id][0] for entity in entities}
-    return {
-        id: list(dict.fromkeys(entity for entity in entities if entity in known)) for id, entities in parsed.items()
-    }
+    named = {news.id: [one for one in named_words(news) if one[1][0] < words] for news in log.news}
+    known = {entity for id, mentions in named.items() if shown[id][0] for entity, _ in mentions}
+    result = {}
+    for id, mentions in named.items():
+        kept = list(dict.fromkeys(entity for entity, _ in mentions if entity in known))[:keep]
+        result[id] = [_longest([one for one in mentions if one[0] in kept], place) for place in range(words)]
+    return result
+
+
+def _longest(mentions: list[tuple[str, list[int]]], place: int) -> str:
+    """The entity with the most words among those that the word at `place` names; the first of several."""
+    here = [(len(places), entity) for entity, places in mentions if place in places]
+    return next((entity for size, entity in here if size == max(here)[0]), "")
+
+
+def named_words(news: News) -> list[tuple[str, list[int]]]:
+    """(entity, places of its words in the story) of each surface form that is found in the title."""
+    letters = [(letter, place) for place, character in enumerate(news.title) for letter in character.lower()]
+    found = TOKEN.finditer("".join(letter for letter, _ in letters))
+    tokens = [(match.group(), {letters[i][1] for i in range(*match.span())}) for match in found]
+    before = len(all_words(news)) - len(tokens)
+    result = []
+    for entity in json.loads(news.entities) if news.entities.strip() else []:
+        offsets = entity.get("OccurrenceOffsets", [])
+        for number, form in enumerate(entity.get("SurfaceForms", [])):
+            offset = offsets[number] if number < len(offsets) else None
+            places: list[int] = []
+            if offset is not None and news.title[offset : offset + len(form)].lower() == form.lower() != "":
+                covered = set(range(offset, offset + len(form)))
+                places = [i for i, (_, characters) in enumerate(tokens) if characters & covered]
+            name = TOKEN.findall(form.lower())
+            if not places and name:
+                starts = [i for i in range(len(tokens)) if [word for word, _ in tokens[i : i + len(name)]] == name]
+                starts.sort(key=lambda i: abs(min(tokens[i][1]) - (offset or 0)))
+                places = [starts[0] + i for i in range(len(name))] if starts else []
+            if places:
+                result.append((entity["WikidataId"], [before + place for place in places]))
+    return result
 
 
 def times_shown_and_clicked(log: RawLog) -> dict[str, tuple[int, int]]:

@@ -53,8 +53,8 @@ class NewsRows(TensorFields):
     subcategory: Int[Tensor, "U"]
     seen: Bool[Tensor, "U"]
     """Whether a story was shown in the profile window or in training."""
-    entities: Int[Tensor, "U E"] = _ABSENT
-    """Entities of the titles; no columns if the dataset has none, as for the next two."""
+    entities: Int[Tensor, "U W"] = _ABSENT
+    """The entity that each word names, 0 for none; no columns if the dataset has none, as for the next two."""
     abstract: Int[Tensor, "U A"] = _ABSENT
     """Words of the abstracts."""
     neighbour_positions: Int[Tensor, "U K"] = _ABSENT

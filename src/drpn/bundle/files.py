@@ -33,15 +33,17 @@ from drpn.versioned import read_versioned, write_versioned
 FORMAT = 1
 MANIFEST, WEIGHTS, CARD = "manifest.json", "model.safetensors", "README.md"
 _PREFIXES = ("news/", "categories/", "subcategories/", "users/", "words/word", "entities/id")
-_LEFT_OUT = ("news/abstract.", "news/title_entities", "news/abstract_entities")
+_LEFT_OUT = ("news/abstract.", "news/title_entities", "news/abstract_entities", "news/entities")
 
 
 def data_shape(dataset: Dataset) -> DataShape:
-    """The sizes of a dataset's tables, and its word and entity vectors if it has them."""
+    """The sizes of a dataset's tables, and its word, entity and context vectors if it has them."""
     arrays = dataset.arrays
-    word_vectors, entity_vectors = (
-        np.asarray(arrays.array(name)) if name in arrays else None for name in ("words/vector", "entities/vector")
+    word_vectors, entity_vectors, context_vectors = (
+        np.asarray(arrays.array(name)) if name in arrays else None
+        for name in ("words/vector", "entities/vector", "entities/context")
     )
+    has_entities = REQUIREMENTS["entities"].array in arrays
     return DataShape(
         news=len(dataset.news_ids),
         words=len(dataset.vocabulary),
@@ -49,8 +51,9 @@ def data_shape(dataset: Dataset) -> DataShape:
         categories=len(arrays.strings("categories/name")),
         subcategories=len(arrays.strings("subcategories/name")),
         vectors=word_vectors,
-        entities=len(arrays.strings("entities/id")) if "entities/id" in arrays else 0,
-        entity_vectors=entity_vectors,
+        entities=len(arrays.strings("entities/id")) if has_entities else 0,
+        entity_vectors=entity_vectors if has_entities else None,
+        context_vectors=context_vectors,
     )
 
 
@@ -76,6 +79,7 @@ def write_bundle(
             "settings": dataclasses.asdict(settings),
             "word_vector_size": _columns(shape.vectors),
             "entity_vector_size": _columns(shape.entity_vectors),
+            "context_vector_size": _columns(shape.context_vectors),
             "data": {key: dataset.manifest[key] for key in ("settings", "statistics", "sources")}
             | {"as_of": str(np.max(dataset.impressions("test").times).astype("datetime64[s]"))},
             **facts,
@@ -160,6 +164,7 @@ class Bundle:
             shape,
             vectors=_zero_vectors(shape.words, manifest["word_vector_size"]),
             entity_vectors=_zero_vectors(shape.entities, manifest.get("entity_vector_size")),
+            context_vectors=_zero_vectors(shape.entities, manifest.get("context_vector_size")),
         )
         model = entry.model(settings, shape)
         try:

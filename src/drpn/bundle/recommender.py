@@ -14,6 +14,7 @@ from drpn.batches.tables import Tables
 from drpn.bundle.catalogue import StoryCatalogue
 from drpn.bundle.files import Bundle, pick_device
 from drpn.bundle.stories import NewStory, StoryReader
+from drpn.dataset.arrays import Array
 from drpn.errors import SettingsError
 from drpn.state.profile import Profile
 
@@ -68,9 +69,10 @@ class Recommender:
     def __init__(self, bundle: Bundle, device: torch.device | None = None) -> None:
         self.bundle = bundle
         self.model = bundle.model.to(device or pick_device())
-        self._tables = Tables.from_dataset(bundle.data, torch.device("cpu"), needs=self.model.needs)
+        self._tables = Tables.from_dataset(self.model.limit(bundle.data), torch.device("cpu"), needs=self.model.needs)
+        settings = bundle.manifest["data"]["settings"]
         self._reader = StoryReader(
-            bundle.data, self._tables.news, bundle.manifest["data"]["settings"]["category_words"]
+            bundle.data, self._tables.news, settings["category_words"], settings.get("entities", 0)
         )
         self.stories = StoryCatalogue(self.model, self._tables.news, bundle.data.news_ids)
         self._users = {name: row for row, name in enumerate(bundle.data.user_ids) if row}
@@ -86,7 +88,7 @@ class Recommender:
     def add(self, stories: Sequence[NewStory]) -> tuple[str, ...]:
         """Add stories to the catalogue and to the live ones; a story of the same id is replaced.
 
-        Returns a line for each label that no story of the log has; the stories are ranked without these labels.
+        Returns a line for each label or entity that no story of the log has; stories are ranked without these.
         """
         unnamed = [story.title for story in stories if story.news_id in ("", NewStory.news_id)]
         if unnamed:
@@ -107,7 +109,7 @@ class Recommender:
     def profile(self, user_id: UserId) -> Profile:
         """The profile that the bundle has of a user; empty for a user that it does not know."""
         row = self._users.get(str(user_id), 0)
-        return Profile(*(self._news_ids(side[row]) for side in (self._tables.clicked, self._tables.skipped)))
+        return Profile(*(self._news_ids(side[row]) for side in (self.bundle.data.clicked, self.bundle.data.skipped)))
 
     def recommend(
         self,
@@ -269,7 +271,7 @@ class Recommender:
         limit = _SCORES_AT_ONCE[next(self.model.parameters()).device.type]
         return max(1, min(_USERS_AT_ONCE, limit // max(1, candidates)))
 
-    def _news_ids(self, rows: Tensor) -> list[str]:
+    def _news_ids(self, rows: Array) -> list[str]:
         return [self.bundle.data.news_ids[row] for row in rows.tolist() if row]
 
     def _title(self, news_id: str) -> str:

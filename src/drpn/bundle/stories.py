@@ -1,7 +1,7 @@
 """Stories that training never saw, as a model reads them."""
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
@@ -11,7 +11,8 @@ import torch
 
 from drpn.batches.batch import NewsRows
 from drpn.dataset.folder import Dataset
-from drpn.dataset.vocabulary import title_words
+from drpn.dataset.mentions import Mention, mentioned_words, word_entities
+from drpn.dataset.vocabulary import title_words, tokens
 from drpn.errors import SettingsError
 
 
@@ -25,6 +26,8 @@ class NewStory:
     news_id: str = "new"
     published: datetime | None = None
     """UTC if it has no time zone."""
+    entities: tuple[Mention, ...] = ()
+    """The entities that the title names, for models that read them."""
 
     def __init__(
         self,
@@ -33,9 +36,11 @@ class NewStory:
         subcategory: str = "",
         news_id: str | int = "new",
         published: datetime | None = None,
+        entities: Iterable[Mention] = (),
     ) -> None:
         values = {"title": title, "category": category, "subcategory": subcategory, "news_id": str(news_id)}
-        for name, value in {**values, "published": published}.items():
+        mentions = tuple(Mention(*mention) for mention in entities)
+        for name, value in {**values, "published": published, "entities": mentions}.items():
             object.__setattr__(self, name, value)
 
 
@@ -62,31 +67,48 @@ class StoryReader:
     like: NewsRows
     category_words: bool
     """Whether category and subcategory are the first two words of a title."""
+    entities: int = 0
+    """Entities kept per title."""
 
     def rows(self, stories: Sequence[NewStory]) -> NewsRows:
         """The features of new stories: the words, and the rows of labels that the log has."""
-        words, categories, subcategories = [], [], []
+        words, entities, categories, subcategories = [], [], [], []
         for story in stories:
             labels = [name if name in rows else "" for _, name, rows in self._labels(story)]
             text = title_words(story.title, labels if self.category_words else ())
             words.append(self.data.vocabulary.encode(text, self.like.words.shape[1]))
+            found = mentioned_words(story.title, story.entities, before=len(text) - len(tokens(story.title)))
+            length = self.like.entities.shape[1]
+            entities.append(word_entities(found, self._entity_rows, keep=self.entities, length=length))
             categories.append(self._category_rows.get(labels[0], 0))
             subcategories.append(self._subcategory_rows.get(labels[1], 0))
         empty = self.like.map_tensors(lambda table: table.new_zeros(len(stories), *table.shape[1:]))
         return replace(
             empty,
             words=torch.from_numpy(np.stack(words)).to(self.like.words.device) if words else empty.words,
+            entities=self.like.entities.new_tensor(entities) if entities else empty.entities,
             category=self.like.category.new_tensor(categories),
             subcategory=self.like.subcategory.new_tensor(subcategories),
         )
 
     def notes(self, stories: Sequence[NewStory]) -> Iterator[str]:
-        """A line for each label that no story of the log has."""
+        """A line for each label that no story of the log has, and for each entity that the model cannot read."""
         for kind, label, known in (part for story in stories for part in self._labels(story)):
             if label and label not in known:
                 near = difflib.get_close_matches(label, known, n=1)
                 hint = f"; did you mean '{near[0]}'?" if near else ""
                 yield f"no story of the log has the {kind} '{label}'; the title is ranked without it{hint}"
+
+        for story in stories if self._entity_rows else ():
+            in_title = {mention for mention, _ in mentioned_words(story.title, story.entities)}
+            for mention in story.entities:
+                if mention.entity not in self._entity_rows:
+                    yield f"no story of the log names the entity '{mention.entity}'; the title is ranked without it"
+                elif mention not in in_title:
+                    yield (
+                        f"the title '{story.title}' does not have the name '{mention.text}' of the entity "
+                        f"'{mention.entity}'; the title is ranked without it"
+                    )
 
     def _labels(self, story: NewStory) -> tuple[tuple[str, str, dict[str, int]], ...]:
         return (
@@ -101,3 +123,10 @@ class StoryReader:
     @cached_property
     def _subcategory_rows(self) -> dict[str, int]:
         return {name: row for row, name in enumerate(self.data.arrays.strings("subcategories/name")) if row}
+
+    @cached_property
+    def _entity_rows(self) -> dict[str, int]:
+        """The rows of the entities; none if the model reads no entities."""
+        if not self.like.entities.shape[1]:
+            return {}
+        return {name: row for row, name in enumerate(self.data.arrays.strings("entities/id")) if row}

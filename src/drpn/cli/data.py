@@ -80,6 +80,14 @@ def prepare(
             "each news.tsv, if it is there.",
         ),
     ] = None,
+    contexts: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Context vectors of entities, in the format of the entity vectors. Default: context_embedding.vec in "
+            "the folder of each news.tsv, if it is there.",
+        ),
+    ] = None,
     skip_unknown_news: Annotated[
         bool,
         typer.Option(
@@ -114,6 +122,7 @@ def prepare(
         format=format.value,
         vectors=vectors,
         entities=entities,
+        contexts=contexts,
         skip_unknown_news=skip_unknown_news,
         memory=memory,
         replace=force,

@@ -2,9 +2,9 @@
 
 news/          id title category subcategory words neighbours times_shown times_clicked
                if the log has them: abstract title_entities abstract_entities published vector
-               if the settings ask for them: abstract_words entities
+               if the settings ask for them: abstract_words word_entities
 words/         word, and with word vectors: vector
-entities/      if the settings ask for them: id, and with a vector file: vector
+entities/      if the settings ask for them: id, and with vector files: vector context
 categories/    name                subcategories/ name
 users/         id clicked skipped (oldest first, then padding)
                if the log has them: clicked_read_seconds clicked_scroll clicked_opinion skipped_opinion
@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drpn.dataset.arrays import Array, ArrayReader, Strings
+from drpn.dataset.limits import LimitedReader
 from drpn.dataset.vocabulary import Vocabulary
 from drpn.errors import FolderError
 from drpn.versioned import read_versioned
@@ -82,6 +83,23 @@ class Dataset:
         if verify:
             reader.verify()
         return cls(path, manifest, reader)
+
+    def limited(
+        self,
+        *,
+        words: int | None = None,
+        clicked: int | None = None,
+        skipped: int | None = None,
+        neighbours: int | None = None,
+    ) -> "Dataset":
+        """The dataset cut to the first words of titles, newest stories of profiles and heaviest neighbours.
+
+        Neighbours are those of stories and of users. None: all of them.
+        """
+        if words is clicked is skipped is neighbours is None:
+            return self
+        arrays = LimitedReader.of(self.arrays, words=words, clicked=clicked, skipped=skipped, neighbours=neighbours)
+        return Dataset(self.path, self.manifest, arrays)
 
     @property
     def statistics(self) -> dict[str, Any]:

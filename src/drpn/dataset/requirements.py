@@ -16,15 +16,26 @@ class Requirement(NamedTuple):
     """A good value of that setting."""
     shipped: tuple[str, ...]
     """Prefixes of arrays that a bundle carries only for models that need them."""
+    file: str = ""
+    """The file that holds it, next to the news of the log, if the tables of the log do not."""
 
 
 REQUIREMENTS = {
-    "entities": Requirement("news/entities", "the entities of titles", "entities", 5, ("news/entities", "entities/")),
+    "entities": Requirement(
+        "news/word_entities",
+        "the entities that words of titles name",
+        "entities",
+        5,
+        ("news/word_entities", "entities/"),
+    ),
+    "contexts": Requirement(
+        "entities/context", "context vectors of entities", "entities", 5, (), "context_embedding.vec"
+    ),
     "abstracts": Requirement(
         "news/abstract_words", "the words of abstracts", "abstracts", 40, ("news/abstract_words",)
     ),
     "user_neighbours": Requirement(
-        "users/neighbours", "the neighbours of users", "user_neighbours", 10, ("users/neighbours",)
+        "users/neighbours", "the neighbours of users", "user_neighbours", 15, ("users/neighbours",)
     ),
-    "news_neighbours": Requirement("news/neighbours", "the neighbours of stories", "neighbours", 5, ()),
+    "news_neighbours": Requirement("news/neighbours", "the neighbours of stories", "neighbours", 15, ()),
 }

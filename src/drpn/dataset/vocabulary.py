@@ -18,6 +18,11 @@ def tokens(title: str) -> list[str]:
     return _TOKEN.findall(title.lower())
 
 
+def token_spans(title: str) -> list[tuple[str, int, int]]:
+    """The words of `tokens`, each with its start and end in the lower-cased title."""
+    return [(match[0], *match.span()) for match in _TOKEN.finditer(title.lower())]
+
+
 def title_words(title: str, labels: Iterable[str | None] = ()) -> list[str]:
     """The words of a story: its labels (category, subcategory) as one word each, then the words of its title."""
     return [label.strip().lower() for label in labels if label and label.strip()] + tokens(title)

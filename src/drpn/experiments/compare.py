@@ -18,8 +18,8 @@ from drpn.evaluation.comparison import compared
 from drpn.evaluation.metrics import Metrics, measure
 from drpn.experiments.claims import Judged, judge_groups, write_claims
 from drpn.experiments.jobs import run_tasks
-from drpn.experiments.pages import About, write_pages
-from drpn.experiments.paper import BASE, NAMES
+from drpn.experiments.pages import About, names_of, write_pages
+from drpn.experiments.paper import BASE
 from drpn.experiments.results import Result, Task, difference, fingerprint, is_finished, read_result
 from drpn.experiments.table1 import is_mind_large
 from drpn.models.catalogue import CATALOGUE
@@ -226,4 +226,4 @@ def _write(result: Compared) -> None:
     except ImportError:  # a machine that only trains may lack matplotlib
         return
     rows = [row for row in result.rows if row["model"] != "oracle"]  # its AUC would stretch the axis too far
-    draw_comparison(rows, out / PICTURE, base=about["base"], trained=about["models"], names=NAMES)
+    draw_comparison(rows, out / PICTURE, base=about["base"], trained=about["models"], names=names_of(result.runs))

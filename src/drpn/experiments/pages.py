@@ -78,7 +78,7 @@ def write_pages(out: Path, about: About, rows: Sequence[Row], runs: Sequence[Row
 
 def tables(number: int, about: About, rows: Sequence[Row], runs: Sequence[Row]) -> list[Table]:
     """Return Table 2 or 3 three times: for all impressions, for users with a profile, for users without."""
-    trained = list(dict.fromkeys(run["model"] for run in runs))
+    names, trained = names_of(runs), list(dict.fromkeys(run["model"] for run in runs))
     references = [row["model"] for row in rows if row["group"] == "all" and row["model"] not in trained]
     parts = parts_of(number, trained, references)
     reported = REPORTED[number] if about["data"]["mind_large"] else {}
@@ -90,7 +90,7 @@ def tables(number: int, about: About, rows: Sequence[Row], runs: Sequence[Row]) 
         best = _best(row_of, [model for part in parts for model in part if model in trained])
         body: list[tuple[str, ...] | None] = []
         for part in parts:
-            lines = [_line(row_of[model], best, speeds, paper, about["base"]) for model in part]
+            lines = [_line(row_of[model], best, speeds, paper, about["base"], names) for model in part]
             body += [*([RULE] if body and lines else []), *lines]
         heads = ["", *HEADS.values(), *([DIFFERENCE] if about["base"] else []), *(SPEEDS.values() if speeds else [])]
         heads += [f"{head}, paper" for head in HEADS.values()] if paper else []
@@ -107,9 +107,18 @@ def noise_tables(runs: Sequence[Row]) -> list[Table]:
         for side in ("clicked", "skipped"):
             by_seed = [run["noise"][side] for run in measured if run["model"] == model]
             aucs = [[kinds[kind]["auc"] for kinds in by_seed if kind in kinds] for kind in NOISE]
-            rows.append((_name(model), side, *(f"{np.mean(values):.3f}" if values else "" for values in aucs)))
+            rows.append(
+                (NAMES.get(model, model), side, *(f"{np.mean(values):.3f}" if values else "" for values in aucs))
+            )
     caption = "Noise AUC within a user (0.5 is chance), mean over seeds"
     return [Table(caption, ("", "sequence", *NOISE.values()), tuple(rows), left=2)] if rows else []
+
+
+def names_of(runs: Iterable[Row]) -> dict[str, str]:
+    """Return the name of each model: the paper's, then what the model read of titles if that depends on the data."""
+    contents = {run["model"]: run.get("content") for run in runs}  # older results do not have it
+    read = {model: f"{NAMES.get(model, model)}, {content}" for model, content in contents.items() if content}
+    return NAMES | read
 
 
 def parts_of(number: int, trained: Iterable[str], references: Sequence[str]) -> list[list[str]]:
@@ -180,10 +189,15 @@ def write_text(file: Path, lines: Sequence[str]) -> None:
 
 
 def _line(
-    row: Row, best: dict[str, float], speeds: dict[str, list[str]] | None, paper: Mapping[str, Any], base: str | None
+    row: Row,
+    best: dict[str, float],
+    speeds: dict[str, list[str]] | None,
+    paper: Mapping[str, Any],
+    base: str | None,
+    names: Mapping[str, str],
 ) -> tuple[str, ...]:
     model = row["model"]
-    cells = [_name(model), *(_mean(row, name, best.get(name)) for name in METRICS)]
+    cells = [names.get(model, model), *(_mean(row, name, best.get(name)) for name in METRICS)]
     if base:
         cells.append(difference(row["auc_less_base"]))
     if speeds is not None:
@@ -191,10 +205,6 @@ def _line(
     if paper:
         cells += [f"{value / 100:.4f}" for value in paper[model]] if model in paper else [""] * len(METRICS)
     return tuple(cells)
-
-
-def _name(model: str) -> str:
-    return NAMES.get(model, model)
 
 
 def _mean(row: Row, name: str, best: float | None) -> str:

@@ -12,6 +12,7 @@ from drpn.evaluation.tables import Table
 from drpn.experiments.compare import Compared, compare
 from drpn.experiments.pages import write_page
 from drpn.experiments.table1 import Row, table1
+from drpn.logs.mind import has_entities
 from drpn.models.catalogue import CATALOGUE
 from drpn.output import atomic_file
 from drpn.preparation.settings import DataSettings
@@ -58,6 +59,9 @@ def reproduce(
     progress, sets = progress or Silent(), list(sets)
     config = config or SHIPPED / SETTINGS
     data, folder = protocol(config, sets), out / DATASET
+    if data.entities and not has_entities(logs):
+        data = replace(data, entities=0)
+        progress.note("the titles of these logs have no entities, so DKN reads words alone")
     if folder.exists():
         check_prepared(folder, logs, data, vectors)
         progress.note(f"{folder} is prepared already")
@@ -81,12 +85,12 @@ def reproduce(
 
 
 def protocol(config: Path | None = None, sets: Iterable[str] = ()) -> DataSettings:
-    """Return the data settings: Section 5.1 of the paper, plus data that any model needs, then `config` and `sets`.
+    """Return the data settings: Section 5.1 of the paper, plus data that any model reads, then `config` and `sets`.
 
-    They cover all models, so that more models can be run on the same folder later.
+    They cover all models, so that more models can be run on the same folder later. Entities are for DKN.
     """
     settings = load_settings_of(CATALOGUE, config, sets)
-    needs = {need for name in settings for need in requirements_of(name, settings[name].model)}
+    needs = {need for name in settings for need in requirements_of(name, settings[name].model, entities=True)}
     additions: dict[str, Any] = {REQUIREMENTS[need].setting: REQUIREMENTS[need].value for need in sorted(needs)}
     return load_data_settings(config, sets, defaults=replace(DataSettings(), **additions))
 

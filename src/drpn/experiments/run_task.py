@@ -44,6 +44,7 @@ def run_task(task: Task, progress: Progress) -> None:
     with explain_out_of_memory("model.size", task.settings.size):
         metrics, measured = _measure(bundle.model, Dataset.open(task.folder, verify=False))
     facts = {
+        "content": bundle.model.content,
         "parameters": sum(parameter.numel() for parameter in bundle.model.parameters()),
         "clicks": clicks,
         "curve": curve,
@@ -72,7 +73,7 @@ def free_gpu_memory() -> None:
 def _measure(model: ClickModel, dataset: Dataset) -> tuple[Metrics, dict[str, Any]]:
     """Return the test metrics and the facts about them: speed, means and, for a DRPN, gamma and noise AUC."""
     device = pick_device()
-    model = model.to(device)
+    model, dataset = model.to(device), model.limit(dataset)
     tables = Tables.from_dataset(dataset, device, reads=model.reads, needs=model.needs)
     impressions = dataset.impressions("test")
     _, metrics, seconds = measure_model(model, tables, impressions, Silent(), warm_up=True)

@@ -165,7 +165,7 @@ def main_aggregator(model: Drpn) -> Kind:
 def _trace_sequence(
     dataset: Dataset, views: dict[str, ViewMatch], side: SideName, user: int
 ) -> tuple[TracedStory, ...]:
-    rows = [row for row in dataset.arrays.array(f"users/{side}")[user].tolist() if row]
+    rows = [row for row in getattr(dataset, side)[user].tolist() if row]
     truth = f"users/{side}_opinion"
     opinions = dataset.arrays.array(truth)[user].tolist() if truth in dataset.arrays else [None] * len(rows)
     weights = {

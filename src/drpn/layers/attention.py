@@ -151,6 +151,22 @@ class GatedAggregate(nn.Module):
         return aggregate(self.logits(items), items, mask)
 
 
+class DirectAggregate(nn.Module):
+    """softmax(tanh(T v + b))^T T: as `GatedAggregate`, without a hidden layer."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.gate = nn.Linear(size, 1)
+
+    def logits(self, items: Float[Tensor, "... D"]) -> Float[Tensor, "..."]:
+        """tanh(T v + b): the weight of each item before the softmax."""
+        return torch.tanh(dot(items, self.gate.weight[0]) + self.gate.bias)
+
+    def forward(self, items: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> "Aggregated":
+        """The weighted sum of the items, and the weights; zeros for an empty sequence."""
+        return aggregate(self.logits(items), items, mask)
+
+
 class Aggregated(NamedTuple):
     """A sequence as one vector, and the weight of each item."""
 

@@ -5,7 +5,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from drpn.layers.attention import GatedAggregate, where_present
+from drpn.layers.attention import DirectAggregate, GatedAggregate, where_present
 from drpn.layers.linear import aligned_linear
 from drpn.layers.news import Dropout
 
@@ -28,12 +28,15 @@ class WordConvolution(nn.Module):
 
 
 class ConvolvedText(nn.Module):
-    """A convolution over words, then additive attention: a text as one vector."""
+    """A convolution over words, then additive attention: a text as one vector.
 
-    def __init__(self, size: int, filters: int, window: int, hidden: int, dropout: float) -> None:
+    Without `hidden` the attention has no hidden layer.
+    """
+
+    def __init__(self, size: int, filters: int, window: int, hidden: int | None, dropout: float) -> None:
         super().__init__()
         self.convolution = WordConvolution(size, filters, window)
-        self.aggregate = GatedAggregate(filters, hidden)
+        self.aggregate = DirectAggregate(filters) if hidden is None else GatedAggregate(filters, hidden)
         self.dropout = Dropout(dropout)
         self.nothing = nn.Parameter(torch.zeros(filters))
 
@@ -41,7 +44,7 @@ class ConvolvedText(nn.Module):
         """The vector of each text; a learned one for a text without words."""
         # c_i = ReLU(F [w_(i-a); ...; w_(i+b)] + f)
         context = self.dropout(self.convolution(self.dropout(words), mask))  # (U W F)
-        # sum of alpha_i c_i with alpha_i = softmax over i of q^T tanh(V c_i + v)
+        # sum of alpha_i c_i with alpha_i = softmax over i of q^T tanh(V c_i + v), or of tanh(v^T c_i + b)
         return where_present(self.aggregate(context, mask).vector, mask.any(-1), self.nothing)
 
 

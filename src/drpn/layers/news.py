@@ -79,13 +79,21 @@ class WordVectors(nn.Module):
 
 
 def encode_by_length(
-    encode: Callable[[Int[Tensor, "V L"]], Float[Tensor, "V D"]], words: Int[Tensor, "U W"]
+    encode: Callable[..., Float[Tensor, "V D"]], words: Int[Tensor, "U W"], *features: Int[Tensor, "U W"]
 ) -> Float[Tensor, "U D"]:
-    """`encode` applied to titles; on a CPU in groups of similar length, with padding trimmed from each group."""
+    """`encode` applied to titles; on a CPU in groups of similar length, with padding trimmed from each group.
+
+    `features` of the words are grouped and trimmed with them.
+    """
     if words.is_cuda:
-        return encode(words)
+        return encode(words, *features)
     order = (words != 0).sum(1).argsort(stable=True)
-    parts = [encode(trim_padding(group)) for group in torch.split(words[order], _TITLES_PER_STEP)]
+    parts = []
+    for group, *others in zip(
+        *(torch.split(table[order], _TITLES_PER_STEP) for table in (words, *features)), strict=True
+    ):
+        trimmed = trim_padding(group)
+        parts.append(encode(trimmed, *(other[:, : trimmed.shape[1]] for other in others)))
     return torch.cat(parts).index_select(0, order.argsort())
 
 
@@ -132,9 +140,9 @@ class IdVectors(nn.Module):
     every step, to a share of the other stories.
     """
 
-    def __init__(self, news: int, size: int, dropped: float) -> None:
+    def __init__(self, news: int, size: int, dropped: float, spread: float = ID_SPREAD) -> None:
         super().__init__()
-        self.table = embedding_table(news, size, ID_SPREAD)
+        self.table = embedding_table(news, size, spread)
         self.unknown = nn.Parameter(torch.zeros(size))
         self.dropped = dropped
 
@@ -150,11 +158,14 @@ class IdVectors(nn.Module):
 
 
 class UserVectors(nn.Module):
-    """A vector for each user with a training sample, and one learned vector for all others (row 0)."""
+    """A vector for each user with a training sample, and one learned vector for all others (row 0).
 
-    def __init__(self, users: int, size: int, dropped: float) -> None:
+    The vectors start at small random numbers; with `zero`, at zero.
+    """
+
+    def __init__(self, users: int, size: int, dropped: float, *, zero: bool = False) -> None:
         super().__init__()
-        self.ids = IdVectors(users, size, dropped)
+        self.ids = IdVectors(users, size, dropped, 0.0 if zero else ID_SPREAD)
 
     def forward(self, users: Int[Tensor, "B"]) -> Float[Tensor, "B D"]:
         """The vector of each user; in training a share `dropped` of them gets the vector of unknown users."""

@@ -61,6 +61,14 @@ def read(folder: Path, engine: Engine, *, history: bool = False) -> Logs:
     )
 
 
+def has_entities(folder: Path) -> bool:
+    """Whether a title of a MIND folder has entities."""
+    column = NEWS.index("title_entities")
+    files = [part / "news.tsv" for part in _parts(folder) if (part / "news.tsv").is_file()]
+    lines = (line.split("\t") for file in files for _, line in text_lines(file, folder))
+    return any(len(fields) > column and fields[column].strip() not in ("", "[]") for fields in lines)
+
+
 def _parts(folder: Path) -> list[Path]:
     if (folder / "behaviors.tsv").exists():
         return [folder]

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from typing_extensions import TypeVar
 
 from drpn.batches.batch import Batch, Context, NewsRows, Profiles
+from drpn.dataset.folder import Dataset
 
 Encoded = TypeVar("Encoded", default=Any)
 """Tables with a row for each story: a tensor, or nested tuples and dictionaries of them."""
@@ -37,10 +38,39 @@ class DataShape:
     """0 if the dataset has no entities."""
     entity_vectors: NDArray[np.float32] | None = None
     """Pre-trained entity vectors, in the same form."""
+    context_vectors: NDArray[np.float32] | None = None
+    """Vectors of the contexts of entities, in the same form."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSettings:
+    """Settings of every model: how much it reads of a dataset that holds more."""
+
+    max_words: int | None = None
+    """Words of a title that the model reads, the first ones. None: all that the dataset holds, as for the next two."""
+    max_clicked: int | None = None
+    """Clicked stories of a profile that the model reads, the newest ones."""
+    max_skipped: int | None = None
+    """Skipped stories of a profile that the model reads, the newest ones."""
+    max_neighbours: int | None = 5
+    """Graph neighbours that a model with a graph reads of a story or a user, the heaviest ones. The default is that of
+    DRPN's paper. None: all that the dataset holds."""
 
 
 class ClickModel(nn.Module, ABC, Generic[Encoded, Readers]):
     """Scores candidates for users."""
+
+    settings: ModelSettings
+
+    def limit(self, dataset: Dataset) -> Dataset:
+        """The dataset with only the words, the stories of profiles and the neighbours that the model reads."""
+        settings = self.settings
+        return dataset.limited(
+            words=settings.max_words,
+            clicked=settings.max_clicked,
+            skipped=settings.max_skipped,
+            neighbours=settings.max_neighbours,
+        )
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -55,6 +85,11 @@ class ClickModel(nn.Module, ABC, Generic[Encoded, Readers]):
         `NewsRows.neighbour_positions` points to them.
         """
         return ()
+
+    @property
+    def content(self) -> str:
+        """What the model reads of a title, if that depends on the dataset; tables show it after the model's name."""
+        return ""
 
     @abstractmethod
     def encode_news(self, news: NewsRows) -> Encoded:

@@ -2,10 +2,12 @@
 
 from typing import Any
 
+_LIMITS = ("max_words", "max_clicked", "max_skipped", "max_neighbours")
+
 
 def check_positive(settings: Any, *names: str) -> None:
-    """Each of the settings is 1 or more."""
-    for name in names:
+    """Each of the settings is 1 or more, and so are the limits that every model has, unless they are None."""
+    for name in (*names, *(name for name in _LIMITS if getattr(settings, name) is not None)):
         if getattr(settings, name) < 1:
             raise ValueError(f"{name} is {getattr(settings, name)}; it takes 1 or more")
 

@@ -29,12 +29,12 @@ from drpn.layers.fusion import interest_scores, interest_weights
 from drpn.layers.linear import Weight, aligned_linear, joint_linear, split_heads
 from drpn.layers.news import IdVectors, TitleEncoder
 from drpn.layers.tables import Table, TableRows, columns, concat_sequences, project, rows_at
-from drpn.models.base import ClickModel, DataShape
+from drpn.models.base import ClickModel, DataShape, ModelSettings
 from drpn.models.checks import check_divides, check_positive, check_share
 
 
 @dataclass(frozen=True, kw_only=True)
-class DrpnSettings:
+class DrpnSettings(ModelSettings):
     """DRPN; the defaults are the paper's, except for `id_dropout`, which is ours."""
 
     size: int = 300
@@ -342,7 +342,7 @@ class Drpn(ClickModel[Encoded, Readers]):
 
     def __init__(self, settings: DrpnSettings, shape: DataShape) -> None:
         super().__init__()
-        self.settings = settings
+        self.settings: DrpnSettings = settings
         size, heads, hidden = settings.size, settings.heads, settings.hidden
         self.title = TitleEncoder(shape.words, size, heads, hidden, settings.dropout, shape.vectors)
         self.semantic = View(settings, self_attention=True)

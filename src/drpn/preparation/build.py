@@ -1,7 +1,6 @@
 """Build a dataset folder from the tables of a log."""
 
 import dataclasses
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +10,10 @@ import pyarrow as pa
 
 from drpn.dataset.arrays import ArrayReader, ArrayWriter, sha256
 from drpn.dataset.folder import FORMAT, MANIFEST, SPLITS, Dataset
-from drpn.errors import SettingsError
 from drpn.logs.engines.engine import Engine
 from drpn.logs.fault_lines import explain_engine_errors
 from drpn.logs.tables import Logs
-from drpn.preparation.entities import ENTITY_FILE
+from drpn.preparation.entities import EntityFiles
 from drpn.preparation.graph import group_readers, neighbour_users, neighbours
 from drpn.preparation.impressions import DTYPES, MISSING, SplitWriter, code_texts, stored
 from drpn.preparation.news import write_news
@@ -53,7 +51,7 @@ class Builder:
     writer: ArrayWriter
     progress: Progress
 
-    def build(self, *, vectors: Path | None, entities: Sequence[Path], skip_unknown: bool) -> dict[str, Any]:
+    def build(self, *, vectors: Path | None, entities: EntityFiles, skip_unknown: bool) -> dict[str, Any]:
         """Write all arrays; return the statistics."""
         with explain_engine_errors(self.logs.fault_finder):
             with self.progress.stage("matching shown stories"):
@@ -186,16 +184,17 @@ def build(
     *,
     vectors: Path | None,
     entities: Path | None,
+    contexts: Path | None,
     skip_unknown: bool,
     progress: Progress,
 ) -> Dataset:
     """Write the dataset of `logs` to `folder`, which must exist and be empty."""
-    entity_files = _entity_files(logs, settings, entities)
+    entity_files = EntityFiles.choose(logs.sources, entities=settings.entities, vectors=entities, contexts=contexts)
     writer = ArrayWriter(folder)
     builder = Builder(logs, engine, settings, writer, progress)
     figures = builder.build(vectors=vectors, entities=entity_files, skip_unknown=skip_unknown)
     with progress.stage("computing checksums"):
-        sources = [*logs.sources, *([vectors] if vectors else []), *entity_files]
+        sources = [*logs.sources, *([vectors] if vectors else []), *entity_files.vectors, *entity_files.contexts]
         manifest = {
             "format": FORMAT,
             "drpn": VERSION,
@@ -207,19 +206,6 @@ def build(
         }
         write_versioned(folder / MANIFEST, manifest)
     return Dataset.open(folder, verify=False)
-
-
-def _entity_files(logs: Logs, settings: DataSettings, file: Path | None) -> list[Path]:
-    """`file`, or else the entity files next to the logs; none if `settings.entities` is 0."""
-    if file is not None:
-        if not settings.entities:
-            raise SettingsError(
-                f"{file} has entity vectors, but data.entities is 0; set how many entities of each title to keep",
-                hint="for example --set data.entities=5",
-            )
-        return [file]
-    candidates = dict.fromkeys(source.parent / ENTITY_FILE for source in logs.sources) if settings.entities else ()
-    return [candidate for candidate in candidates if candidate.is_file()]
 
 
 def _describe(column: Column) -> dict[str, str]:

@@ -1,7 +1,6 @@
 """Write the content of stories: texts, words, categories, entities and vectors."""
 
 import itertools
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from drpn.dataset.arrays import Array, ArrayWriter, Strings
 from drpn.dataset.vocabulary import UNKNOWN, Vocabulary, title_words, tokens
 from drpn.errors import LogError
 from drpn.logs.engines.engine import Engine
-from drpn.preparation.entities import write_entities
+from drpn.preparation.entities import EntityFiles, Titles, write_entities
 from drpn.preparation.settings import DataSettings
 from drpn.preparation.texts import strings
 from drpn.preparation.titles import vectors_from_titles
@@ -32,7 +31,7 @@ def write_news(
     settings: DataSettings,
     *,
     vectors: Path | None,
-    entities: Iterable[Path],
+    entities: EntityFiles,
     progress: Progress,
 ) -> dict[str, Any]:
     """Write news/, words/, entities/, categories/ and subcategories/; return word and entity statistics."""
@@ -47,11 +46,21 @@ def write_news(
         writer.array("news/published", np.concatenate([[np.datetime64("NaT", "us")], published]))
     if "vector" in table.column_names and table["vector"].null_count < len(table):
         writer.array("news/vector", _dense_vectors(table))
-    statistics = _write_words(table, labels, times_shown, writer, settings, vectors, progress)
+    titles = table["title"].to_pylist()
+    words = [
+        title_words(title, names if settings.category_words else ())
+        for title, *names in zip(titles, *labels, strict=True)
+    ]
+    statistics = _write_words(table, words, times_shown, writer, settings, vectors, progress)
     if settings.entities:
-        ids, texts = table["news_id"].to_pylist(), _texts(table, "title_entities")
         statistics |= write_entities(
-            ids, texts, times_shown, writer, keep=settings.entities, files=entities, progress=progress
+            Titles(table["news_id"].to_pylist(), titles, _texts(table, "title_entities"), words),
+            times_shown,
+            writer,
+            keep=settings.entities,
+            length=settings.words,
+            files=entities,
+            progress=progress,
         )
     return statistics
 
@@ -90,19 +99,15 @@ def _dense_vectors(table: pa.Table) -> Array:
 
 def _write_words(
     table: pa.Table,
-    labels: list[list[str | None]],
+    story_words: list[list[str]],
     times_shown: Array,
     writer: ArrayWriter,
     settings: DataSettings,
     vectors: Path | None,
     progress: Progress,
 ) -> dict[str, Any]:
-    """Write the words of titles and abstracts, the vocabulary and its vectors; return word statistics."""
+    """Write the words of stories and abstracts, the vocabulary and its vectors; return word statistics."""
     titles = table["title"].to_pylist()
-    story_words = [
-        title_words(title, names if settings.category_words else ())
-        for title, *names in zip(titles, *labels, strict=True)
-    ]
     abstracts = _abstract_words(table, settings.abstracts) if settings.abstracts else []
     vocabulary = Vocabulary.of(story_words, abstracts)
     rows = vocabulary.encode_all(story_words, settings.words)

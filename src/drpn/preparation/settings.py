@@ -28,7 +28,7 @@ class DataSettings:
     """Words kept per abstract, for models that read abstracts; 0: none. Words that are in no title are appended to the
     vocabulary, after those of the titles."""
     entities: int = 0
-    """Entities kept per title, for models that read entities; 0: none."""
+    """Entities kept per title, those that words of the title name, for models that read entities; 0: none."""
     user_neighbours: int = 0
     """Neighbour users kept per user, those who clicked the most of the same stories in the profile window, for models
     that read them; 0: none. If more than 100 users clicked a story, they are divided, in the order of their ids, into

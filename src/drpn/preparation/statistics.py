@@ -9,7 +9,10 @@ from drpn.dataset.arrays import Array
 from drpn.dataset.folder import Impressions
 from drpn.logs.engines.engine import Engine
 
-_OPTIONAL = ("words_with_vector", "text_with_vector", "words_of_abstracts_alone", "entities")
+_OPTIONAL = (
+    *("words_with_vector", "text_with_vector", "words_of_abstracts_alone"),
+    *("entities", "entity_mentions", "entity_mentions_found"),
+)
 """Word statistics that only some datasets have."""
 
 

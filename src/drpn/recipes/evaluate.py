@@ -82,9 +82,18 @@ def measure_models(
     progress = progress or Silent()
     impressions = dataset.impressions(split)
     device = pick_device()
-    tables = Tables.from_dataset(dataset, device)
-    measured = {name: measure_model(model.to(device), tables, impressions, progress) for name, model in models.items()}
     first = next(iter(models))
+    limited = {name: model.limit(dataset) for name, model in models.items()}
+    tables = Tables.from_dataset(limited[first], device)
+    measured = {
+        name: measure_model(
+            model.to(device),
+            tables if limited[name] is limited[first] else Tables.from_dataset(limited[name], device),
+            impressions,
+            progress,
+        )
+        for name, model in models.items()
+    }
     if scores is not None:
         first_scores = measured[first].scores.cpu().numpy()
         write_scores(scores, scores_format, impressions, first_scores, dataset.user_ids, dataset.news_ids)
@@ -94,7 +103,9 @@ def measure_models(
             for name, values in reference_scores(dataset, impressions).items()
         }
         table, comparisons = compare(metrics, dataset, impressions, seed=seed)
-    noise, faithful = measure_explanations(models[first], tables, dataset, impressions, seed=seed, progress=progress)
+    noise, faithful = measure_explanations(
+        models[first], tables, limited[first], impressions, seed=seed, progress=progress
+    )
     return Evaluation(split, table, comparisons, noise, faithful)
 
 

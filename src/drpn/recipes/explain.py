@@ -30,10 +30,8 @@ def explain(run_path: Path, user_id: str, out: Path | None = None, *, progress: 
         user = _user_row(dataset, user_id)
     shown = last_shown(dataset, user) or _recent_stories(bundle, user)
     with progress.stage("tracing"):
-        device = pick_device()
-        traced = trace(
-            model.to(device), Tables.from_dataset(dataset, device), dataset, user, shown.candidates, shown.clicked
-        )
+        device, read = pick_device(), model.limit(dataset)
+        traced = trace(model.to(device), Tables.from_dataset(read, device), read, user, shown.candidates, shown.clicked)
     if out is not None:
         from drpn.drawing.case import draw_case  # matplotlib is imported only when needed
 

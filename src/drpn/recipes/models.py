@@ -6,6 +6,7 @@ from typing import Any
 
 from drpn.dataset.requirements import REQUIREMENTS
 from drpn.layers.news import UserVectors
+from drpn.models.base import ModelSettings
 from drpn.models.catalogue import CATALOGUE
 from drpn.preparation.settings import DataSettings
 from drpn.recipes.needs import minimal_model, requirements_of, toml_value
@@ -24,16 +25,18 @@ class Description:
     reads: list[str]
     """The data of a user that it reads: clicked, skipped, user id."""
     prepare: list[str]
-    """Settings that the dataset folder must be prepared with, such as data.user_neighbours=10."""
+    """Settings that the dataset folder must be prepared with, such as data.user_neighbours=15."""
     more: dict[str, str]
-    """Settings that let the model read more, each with the setting to prepare the folder with."""
+    """Settings with which the model reads more, each with the setting to prepare the folder with."""
 
     @property
     def sizes(self) -> str:
         """The whole-number settings; for a variant, how it differs from the first model of the same class."""
         first = next(name for name, entry in CATALOGUE.items() if entry.model is CATALOGUE[self.name].model)
         if self.name == first:
-            return _as_text({key: value for key, value in self.settings.items() if type(value) is int})
+            limits = {field.name for field in dataclasses.fields(ModelSettings)}
+            sizes = {key: value for key, value in self.settings.items() if type(value) is int and key not in limits}
+            return _as_text(sizes)
         defaults = dataclasses.asdict(CATALOGUE[first].settings)
         changed = {f"model.{key}": value for key, value in self.settings.items() if value != defaults[key]}
         changed |= {f"training.{key}": value for key, value in self.training.items()}
@@ -57,18 +60,22 @@ def describe(name: str) -> Description:
 
 
 def _data_settings(needs: tuple[str, ...]) -> list[str]:
-    """The settings that add the needed data, without those that are on by default."""
+    """The settings that add the needed data, without those whose default adds as much."""
     required = [REQUIREMENTS[need] for need in needs]
-    return [f"data.{one.setting}={one.value}" for one in required if not getattr(DataSettings(), one.setting)]
+    return [f"data.{one.setting}={one.value}" for one in required if getattr(DataSettings(), one.setting) < one.value]
 
 
 def _optional_data(name: str, settings: Any) -> dict[str, str]:
-    """The switches that are off by default and need more data when on, with the setting that adds the data."""
+    """The settings that read more data, with the setting that adds the data to a folder.
+
+    These are switches that are off by default, and settings that are `auto`: those read what the folder has.
+    """
     switches = {}
     for key, value in dataclasses.asdict(settings).items():
-        if value is False:
-            for data_setting in _data_settings(requirements_of(name, replace(settings, **{key: True}))):
-                switches[f"model.{key}=true"] = data_setting
+        if value is False or value == "auto":
+            chosen = replace(settings, **{key: value or True})
+            for data_setting in _data_settings(requirements_of(name, chosen, entities=value == "auto")):
+                switches[f"model.{key}={toml_value(value or True)}"] = data_setting
     return switches
 
 

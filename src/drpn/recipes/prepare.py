@@ -24,6 +24,7 @@ def prepare(
     format: Format = "auto",
     vectors: Path | None = None,
     entities: Path | None = None,
+    contexts: Path | None = None,
     skip_unknown_news: bool = False,
     memory: str = "2GB",
     replace: bool = False,
@@ -47,6 +48,7 @@ def prepare(
             settings,
             vectors=vectors,
             entities=entities,
+            contexts=contexts,
             skip_unknown=skip_unknown_news,
             progress=progress,
         )

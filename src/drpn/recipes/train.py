@@ -17,7 +17,7 @@ from drpn.evaluation.metrics import measure
 from drpn.evaluation.scoring import score_on_device
 from drpn.models.base import ClickModel
 from drpn.progress import Progress, Silent
-from drpn.recipes.needs import check_requirements
+from drpn.recipes.needs import check_requirements, fewer_neighbours
 from drpn.recipes.runs import BUNDLE, CURVE_PICTURE, TENSORBOARD, Run, run_facts, sections
 from drpn.recipes.settings import entry, training_defaults
 from drpn.training.devices import check_precision, choose_device, data_device, explain_out_of_memory
@@ -63,9 +63,11 @@ def train(
         with explain_out_of_memory("training.batch", training.batch), on_cpu:
             torch.manual_seed(training.seed)
             network = chosen.model(settings, data_shape(dataset)).to(device)
-            tables = Tables.from_dataset(dataset, data_place, reads=network.reads, needs=network.needs)
+            tables = Tables.from_dataset(network.limit(dataset), data_place, reads=network.reads, needs=network.needs)
             sampler = Sampler(clicks, tables, training.batch, training.negatives, training.seed)
             where = device.type if data_place == device else f"{device.type}, data in host memory"
+            if note := fewer_neighbours(model, settings, dataset):
+                progress.note(note)
             progress.note(f"{model}: {_parameter_count(network):,} parameters, {len(clicks):,} clicks, on {where}")
             with _point_writer(out, len(clicks), tensorboard=tensorboard) as on_point:
                 loop = Loop(network, tables, sampler, training, out, progress, on_point)

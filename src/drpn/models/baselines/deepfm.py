@@ -27,13 +27,13 @@ from drpn.batches.batch import Context, NewsRows, Profiles
 from drpn.layers.gather import gather_rows
 from drpn.layers.linear import aligned_linear, dot
 from drpn.layers.news import Dropout
-from drpn.models.base import ClickModel, DataShape
+from drpn.models.base import ClickModel, DataShape, ModelSettings
 from drpn.models.checks import check_positive, check_share
 from drpn.models.factorisation import FIELDS, Factors, Features, fm_scores
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeepFmSettings:
+class DeepFmSettings(ModelSettings):
     """DeepFM; the defaults are the paper's."""
 
     size: int = 10
@@ -100,7 +100,7 @@ class DeepFm(ClickModel[DeepFmRows, DeepFmReaders]):
 
     def __init__(self, settings: DeepFmSettings, shape: DataShape) -> None:
         super().__init__()
-        self.settings = settings
+        self.settings: DeepFmSettings = settings
         self.features = Features(settings.size, settings.id_dropout, shape)
         self.deep = DeepNetwork(settings)
 

@@ -34,13 +34,13 @@ from drpn.layers.linear import Weight, aligned_linear, dot, joint_linear
 from drpn.layers.news import Dropout
 from drpn.layers.recurrent import Gru
 from drpn.layers.tables import gather_at
-from drpn.models.base import ClickModel, DataShape
+from drpn.models.base import ClickModel, DataShape, ModelSettings
 from drpn.models.checks import check_positive, check_share
 from drpn.models.fields import FIELDS, NewsFields
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeersSettings:
+class DeersSettings(ModelSettings):
     """DEERS; the numbers of layers are the paper's. It has no sizes for stories; those are DRPN's or ours."""
 
     size: int = 300
@@ -121,7 +121,7 @@ class Deers(ClickModel[DeersRows, DeersReaders]):
 
     def __init__(self, settings: DeersSettings, shape: DataShape) -> None:
         super().__init__()
-        self.settings = settings
+        self.settings: DeersSettings = settings
         self.fields = NewsFields(settings.size, settings.id_dropout, shape)
         self.dropout = Dropout(settings.dropout)
         width, hidden = FIELDS * settings.size, settings.hidden

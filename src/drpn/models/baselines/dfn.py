@@ -48,13 +48,13 @@ from drpn.layers.linear import (
 )
 from drpn.layers.news import WORD_SPREAD, Dropout, embedding_table
 from drpn.layers.tables import gather_at, masked_sum, weighted_sums
-from drpn.models.base import ClickModel, DataShape
+from drpn.models.base import ClickModel, DataShape, ModelSettings
 from drpn.models.checks import check_positive, check_share
 from drpn.models.fields import FIELDS, NewsFields
 
 
 @dataclass(frozen=True, kw_only=True)
-class DfnSettings:
+class DfnSettings(ModelSettings):
     """DFN; the defaults are the paper's or, where it has none, those of the authors' program."""
 
     size: int = 64
@@ -265,7 +265,7 @@ class Dfn(ClickModel[DfnRows, DfnReaders]):
 
     def __init__(self, settings: DfnSettings, shape: DataShape) -> None:
         super().__init__()
-        self.settings = settings
+        self.settings: DfnSettings = settings
         width = FIELDS * settings.size
         self.fields = NewsFields(settings.size, settings.id_dropout, shape, weighted=True)
         self.dropout = Dropout(settings.dropout)

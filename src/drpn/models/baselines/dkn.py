@@ -1,4 +1,4 @@
-"""DKN: convolutions of several widths over titles, and attention over clicked stories for each candidate.
+"""DKN: convolutions over words and the entities they name, and attention over clicked stories for each candidate.
 
 Wang, Zhang, Xie and Guo, "DKN: Deep Knowledge-Aware Network for News Recommendation", WWW 2018. Section numbers and
 symbols are the paper's; `docs/paper-map.md` lists them with their tests.
@@ -11,21 +11,23 @@ The paper only says that both networks are deep. As in microsoft/recommenders, w
 has one hidden layer with batch normalisation, then ReLU in H and sigmoids in G. Without the normalisation the values of
 all stories start so similar that training hardly makes progress.
 
-Departs from the paper: only words are read unless `entities` is set. The paper stacks the vectors of a word, of the
-entity that it names and of that entity's neighbours in the knowledge graph (its context) as channels of one
-convolution. The dataset does not say which word names an entity, so entities have their own filters, of width 1
-because they have no order, and the maxima of both are concatenated.
-Departs from the paper: there is no context channel, because the dataset has no neighbours of entities.
+The vectors of a word, of the entity that it names and of that entity's context (the mean of its neighbours in the
+knowledge graph) are the channels of one convolution: they are concatenated, so a filter has a weight for each number of
+each channel. A dataset without entities has the channel of words alone, one without context vectors those of words and
+entities. A word that names no entity has e = 0.
+
 Departs from the paper: a window may reach over the ends of a title, where words are zeros, so that titles shorter than
 the widest window can be read.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from drpn.batches.batch import Context, NewsRows, Profiles
@@ -36,9 +38,11 @@ from drpn.layers.linear import Weight, aligned_linear, dot, joint_linear
 from drpn.layers.news import Dropout, WordVectors, encode_by_length
 from drpn.layers.normalisation import masked_moments
 from drpn.layers.tables import weighted_sums
-from drpn.models.base import ClickModel, DataShape
+from drpn.models.base import ClickModel, DataShape, ModelSettings
 from drpn.models.checks import check_positive, check_share
 
+CHANNELS = ("words", "entities", "contexts")
+"""Each has the channels before it, too."""
 _EPSILON = 1e-4
 """Added to the variance in batch normalisation."""
 _MOMENTUM = 0.05
@@ -46,11 +50,14 @@ _MOMENTUM = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
-class DknSettings:
+class DknSettings(ModelSettings):
     """DKN; the defaults are those of microsoft/recommenders, which DRPN's authors compare with."""
 
     size: int = 100
-    """d: size of word vectors, and of transformed entity vectors."""
+    """d: size of word vectors, and of transformed entity and context vectors."""
+    channels: Literal["auto", "words", "entities", "contexts"] = "auto"
+    """What the convolution reads. words: words alone; entities: words and the entities that they name; contexts: words,
+    entities and contexts of entities. auto: all that the dataset has."""
     filters: int = 100
     """m: filters of each width."""
     window: int = 3
@@ -59,10 +66,10 @@ class DknSettings:
     """Size of the hidden layer of the attention network H."""
     hidden: int = 300
     """Size of the hidden layer of the prediction network G."""
+    normalisation: bool = True
+    """Batch normalisation in H and G; the paper does not have it."""
     dropout: float = 0.0
-    """Dropout on word and entity vectors."""
-    entities: bool = False
-    """Read the entities of titles, too; the dataset must be prepared with them."""
+    """Dropout on the channels of each word."""
 
     def __post_init__(self) -> None:
         check_positive(self, "size", "filters", "window", "attention", "hidden")
@@ -84,59 +91,68 @@ class Kcnn(nn.Module):
         return where_present(torch.cat(maxima, dim=-1), mask.any(-1), self.nothing)
 
 
-class Entities(nn.Module):
-    """The entities of a title as one vector."""
+class Knowledge(nn.Module):
+    """One channel: g(e) = tanh(M e + b) of the entity that each word names, or of that entity's context."""
 
-    def __init__(self, settings: DknSettings, shape: DataShape) -> None:
+    def __init__(self, size: int, entities: int, vectors: NDArray[np.float32] | None) -> None:
         super().__init__()
-        pretrained = shape.entity_vectors
-        width = settings.size if pretrained is None else pretrained.shape[1]
-        self.vectors = WordVectors(shape.entities, width, pretrained)
-        self.dropout = Dropout(settings.dropout)
-        self.transform = nn.Linear(width, settings.size)  # M and b of g
-        self.kcnn = Kcnn(settings.size, settings.filters, window=1)
+        width = size if vectors is None else vectors.shape[1]
+        self.vectors = WordVectors(max(entities, 1), width, vectors)  # at least the row of padding
+        self.transform = nn.Linear(width, size)  # M and b
 
-    def forward(self, entities: Int[Tensor, "U E"]) -> Float[Tensor, "U F"]:
-        """The vector of each title; a learned one if it names no entity."""
-        # g(e) = tanh(M e + b)
-        vectors = self.dropout(self.vectors(entities))
-        transformed = torch.tanh(aligned_linear(vectors, self.transform.weight, self.transform.bias))  # (U E D)
-        maxima: Tensor = self.kcnn(transformed, entities != 0)
-        return maxima
+    def forward(self, entities: Int[Tensor, "U W"]) -> Float[Tensor, "U W D"]:
+        """The channel's vector of each word; e is 0 for a word that names no entity."""
+        vectors = self.vectors(entities) * (entities != 0).unsqueeze(-1)
+        return torch.tanh(aligned_linear(vectors, self.transform.weight, self.transform.bias))
 
 
 class PairNet(nn.Module):
     """v^T f(N(W [a; b])), where W [a; b] is W_a a + W_b b, and N is batch normalisation over all real pairs.
 
-    There is no bias after v: a softmax follows, which it would not change.
+    Without normalisation, N adds a bias. There is no bias after v: a softmax follows, which it would not change.
     """
 
     mean: Tensor
     variance: Tensor
 
-    def __init__(self, size: int, hidden: int, activation: Callable[[Tensor], Tensor]) -> None:
+    def __init__(
+        self, size: int, hidden: int, activation: Callable[[Tensor], Tensor], *, normalisation: bool = True
+    ) -> None:
         super().__init__()
+        self.normalisation = normalisation
         self.clicked = nn.Linear(size, hidden, bias=False)
         self.candidate = nn.Linear(size, hidden, bias=False)
-        self.scale = nn.Parameter(torch.ones(hidden))
+        if normalisation:
+            self.scale = nn.Parameter(torch.ones(hidden))
+            self.register_buffer("mean", torch.zeros(hidden))
+            self.register_buffer("variance", torch.ones(hidden))
         self.shift = nn.Parameter(torch.zeros(hidden))
         self.out = nn.Linear(hidden, 1, bias=False)
         self.activation = activation
-        self.register_buffer("mean", torch.zeros(hidden))
-        self.register_buffer("variance", torch.ones(hidden))
 
     def forward(
         self, clicked: Float[Tensor, "... A"], candidate: Float[Tensor, "... A"], mask: Bool[Tensor, "..."]
     ) -> Float[Tensor, "..."]:
         """The output for each pair, from its two halves W_a a and W_b b."""
+        normal = self._normalise if self.normalisation else self._add_bias
+        return dot(self.activation(normal(clicked, candidate, mask)), self.out.weight[0])
+
+    def _add_bias(
+        self, clicked: Float[Tensor, "... A"], candidate: Float[Tensor, "... A"], mask: Bool[Tensor, "..."]
+    ) -> Float[Tensor, "... A"]:
+        del mask  # only statistics depend on it
+        return clicked + (candidate + self.shift)
+
+    def _normalise(
+        self, clicked: Float[Tensor, "... A"], candidate: Float[Tensor, "... A"], mask: Bool[Tensor, "..."]
+    ) -> Float[Tensor, "... A"]:
         mean, variance = self.mean, self.variance
         if self.training:
             mean, variance = masked_moments(clicked + candidate, mask)
             self._update(mean, variance, mask)
         slope = self.scale * torch.rsqrt(variance + _EPSILON)
         # N(x) = slope (x - mean) + shift, applied to each half
-        hidden = clicked * slope + ((candidate - mean) * slope + self.shift)
-        return dot(self.activation(hidden), self.out.weight[0])
+        return clicked * slope + ((candidate - mean) * slope + self.shift)
 
     def _update(self, mean: Float[Tensor, "A"], variance: Float[Tensor, "A"], mask: Bool[Tensor, "..."]) -> None:
         """Move the running mean and variance towards those of a batch, unless it has no pairs."""
@@ -171,14 +187,19 @@ class Dkn(ClickModel[DknRows, DknReaders]):
 
     def __init__(self, settings: DknSettings, shape: DataShape) -> None:
         super().__init__()
-        self.settings = settings
-        width = settings.filters * (settings.window + settings.entities)
+        self.settings: DknSettings = settings
+        self.channels = _channels(settings, shape)
+        width = settings.filters * settings.window
         self.words = WordVectors(shape.words, settings.size, shape.vectors)
+        tables = {"entities": shape.entity_vectors, "contexts": shape.context_vectors}
+        self.knowledge = nn.ModuleDict(
+            {name: Knowledge(settings.size, shape.entities, tables[name]) for name in self.channels[1:]}
+        )
         self.dropout = Dropout(settings.dropout)
-        self.title = Kcnn(settings.size, settings.filters, settings.window)
-        self.entities = Entities(settings, shape) if settings.entities else None
-        self.attention = PairNet(width, settings.attention, torch.relu)
-        self.prediction = PairNet(width, settings.hidden, torch.sigmoid)
+        self.title = Kcnn(settings.size * len(self.channels), settings.filters, settings.window)
+        normalisation = settings.normalisation
+        self.attention = PairNet(width, settings.attention, torch.relu, normalisation=normalisation)
+        self.prediction = PairNet(width, settings.hidden, torch.sigmoid, normalisation=normalisation)
         self.nothing = nn.Parameter(torch.zeros(settings.hidden))
 
     @property
@@ -188,22 +209,27 @@ class Dkn(ClickModel[DknRows, DknReaders]):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Entities, if the model reads them."""
-        return ("entities",) if self.settings.entities else ()
+        """Entities and contexts, if the model reads them."""
+        return self.channels[1:]
+
+    @property
+    def content(self) -> str:
+        """The channels."""
+        return " + ".join(self.channels)
 
     def encode_news(self, news: NewsRows) -> DknRows:
         """Section 4.3: e(t), and its halves of the two networks."""
-        vector = encode_by_length(self._encode_title, news.words)
-        if self.entities is not None:
-            vector = torch.cat([vector, self.entities(news.entities)], dim=-1)
+        vector = encode_by_length(self._encode_title, news.words, *([news.entities] if self.knowledge else []))
         networks = self.attention, self.prediction
         return DknRows(
             clicked=joint_linear(vector, [Weight.from_layer(network.clicked) for network in networks]),
             candidate=joint_linear(vector, [Weight.from_layer(network.candidate) for network in networks]),
         )
 
-    def _encode_title(self, words: Int[Tensor, "U W"]) -> Float[Tensor, "U F"]:
-        title: Tensor = self.title(self.dropout(self.words(words)), words != 0)
+    def _encode_title(self, words: Int[Tensor, "U W"], *entities: Int[Tensor, "U W"]) -> Float[Tensor, "U F"]:
+        # W = [[w_1; g(e_1); g(e-bar_1)] ... [w_n; g(e_n); g(e-bar_n)]]
+        channels = [self.words(words), *(channel(*entities) for channel in self.knowledge.values())]
+        title: Tensor = self.title(self.dropout(torch.cat(channels, dim=-1)), words != 0)
         return title
 
     def read(self, encoded: DknRows, profiles: Profiles) -> DknReaders:
@@ -239,3 +265,11 @@ class Dkn(ClickModel[DknRows, DknReaders]):
 
     def _halves(self, both: Float[Tensor, "... AP"]) -> Halves:
         return Halves(*torch.split(both, [self.settings.attention, self.settings.hidden], dim=-1))
+
+
+def _channels(settings: DknSettings, shape: DataShape) -> tuple[str, ...]:
+    """The channels that the settings ask for; with `auto`, those that the dataset has."""
+    if settings.channels == "auto":
+        has_contexts = shape.entities > 0 and shape.context_vectors is not None
+        return CHANNELS[: 1 + (shape.entities > 0) + has_contexts]
+    return CHANNELS[: 1 + CHANNELS.index(settings.channels)]

@@ -35,12 +35,12 @@ from drpn.layers.news import (
     encode_by_length,
 )
 from drpn.layers.tables import gather_at
-from drpn.models.base import ClickModel, DataShape
+from drpn.models.base import ClickModel, DataShape, ModelSettings
 from drpn.models.checks import check_positive, check_share
 
 
 @dataclass(frozen=True, kw_only=True)
-class GerlSettings:
+class GerlSettings(ModelSettings):
     """GERL; the defaults are the paper's, except for `id_dropout`, which is ours."""
 
     size: int = 300
@@ -57,6 +57,8 @@ class GerlSettings:
     """Dropout on word vectors and after the self-attention."""
     id_dropout: float = 0.1
     """Share of users that get the "unknown" vector at each training step."""
+    max_neighbours: int | None = 15
+    """Neighbours of a story, and of a user, that the model reads, the heaviest ones. None: all of the dataset."""
 
     def __post_init__(self) -> None:
         check_positive(self, "size", "heads", "head_size", "topic_size", "hidden")
@@ -134,7 +136,7 @@ class Gerl(ClickModel[GerlRows, Float[Tensor, "B parts"]]):
 
     def __init__(self, settings: GerlSettings, shape: DataShape) -> None:
         super().__init__()
-        self.settings = settings
+        self.settings: GerlSettings = settings
         size = settings.heads * settings.head_size + settings.topic_size
         self.news = NewsEncoder(settings, shape)
         self.users = UserVectors(shape.users, size, settings.id_dropout)

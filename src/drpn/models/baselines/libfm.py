@@ -23,13 +23,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from drpn.batches.batch import Context, NewsRows, Profiles
-from drpn.models.base import ClickModel, DataShape
+from drpn.models.base import ClickModel, DataShape, ModelSettings
 from drpn.models.checks import check_positive, check_share
 from drpn.models.factorisation import Factors, Features, fm_scores
 
 
 @dataclass(frozen=True, kw_only=True)
-class LibFmSettings:
+class LibFmSettings(ModelSettings):
     """LibFM; the size is the default of the libFM program."""
 
     size: int = 8
@@ -55,7 +55,7 @@ class LibFm(ClickModel[LibFmRows, Float[Tensor, "B D"]]):
 
     def __init__(self, settings: LibFmSettings, shape: DataShape) -> None:
         super().__init__()
-        self.settings = settings
+        self.settings: LibFmSettings = settings
         self.features = Features(settings.size, settings.id_dropout, shape)
 
     @property

@@ -5,8 +5,9 @@ Symbols are the paper's; `docs/paper-map.md` lists its parts with their tests.
 
 Computed once per story: its vector, and the input projections of the recurrent network.
 
-Departs from the paper: a logit of the attention over words is q^T tanh(V c_i + v), as in the official code
-(microsoft/recommenders). The paper's is tanh(v c_i + v_b), without a hidden layer.
+The official code (microsoft/recommenders) differs: an attention over words with a hidden layer (`logits="code"`), no
+categories, no masking, and user vectors that start at zero.
+
 Departs from the paper: the reset gate of the recurrent network acts on U_n h, as in `torch.nn.GRU`, not on h.
 Departs from the paper: a masked long-term vector is a learned one, not zero; users that training never saw share it.
 """
@@ -25,13 +26,13 @@ from drpn.layers.gather import gather_rows
 from drpn.layers.linear import dot_scores, joint_linear
 from drpn.layers.news import WORD_SPREAD, UserVectors, WordVectors, embedding_table, encode_by_length
 from drpn.layers.recurrent import Gru
-from drpn.models.base import ClickModel, DataShape
+from drpn.models.base import ClickModel, DataShape, ModelSettings
 from drpn.models.checks import check_positive, check_share
 
 
 @dataclass(frozen=True, kw_only=True)
-class LsturSettings:
-    """LSTUR; the defaults are the paper's, except for `hidden` (official code) and `category_size` (ours)."""
+class LsturSettings(ModelSettings):
+    """LSTUR; the defaults are the paper's, except for `category_size`, which is ours."""
 
     size: int = 300
     """Size of word vectors."""
@@ -39,14 +40,20 @@ class LsturSettings:
     """Filters of the convolution over words; the size of a title vector."""
     window: int = 3
     """Words that a filter reads at once."""
+    logits: Literal["paper", "code"] = "paper"
+    """Logits of the attention over words: tanh(v^T c + v_b) of the paper, or q^T tanh(V c + v) of the official code."""
     hidden: int = 200
-    """Size of the query of the attention over words."""
+    """Size of q in the logits of the official code; the paper's have none."""
+    categories: bool = True
+    """Read category and subcategory; the official code does not."""
     category_size: int = 100
     """Size of the vectors of categories and subcategories."""
     combine: Literal["ini", "con"] = "ini"
     """The long-term vector is the first state of the recurrent network (ini), or concatenated with its last (con)."""
     masking: float = 0.5
     """p: share of users whose long-term vector is masked; drawn again at each training step."""
+    zero_users: bool = False
+    """Long-term vectors start at zero, as in the official code."""
     dropout: float = 0.2
     """Dropout on word vectors and on the output of the convolution."""
 
@@ -54,6 +61,8 @@ class LsturSettings:
         check_positive(self, "size", "filters", "window", "hidden", "category_size")
         if self.combine not in ("ini", "con"):
             raise ValueError(f"combine is {self.combine!r}; it takes 'ini' or 'con'")
+        if self.logits not in ("paper", "code"):
+            raise ValueError(f"logits is {self.logits!r}; it takes 'paper' or 'code'")
         check_share(self, "masking", "dropout")
 
 
@@ -82,16 +91,19 @@ class Lstur(ClickModel[LsturRows, Float[Tensor, "B D"]]):
 
     def __init__(self, settings: LsturSettings, shape: DataShape) -> None:
         super().__init__()
-        self.settings = settings
+        self.settings: LsturSettings = settings
         self.words = WordVectors(shape.words, settings.size, shape.vectors)
-        self.title = ConvolvedText(settings.size, settings.filters, settings.window, settings.hidden, settings.dropout)
-        self.category = CategoryVectors(shape.categories, settings.category_size)
-        self.subcategory = CategoryVectors(shape.subcategories, settings.category_size)
-        width = settings.filters + 2 * settings.category_size
+        hidden = settings.hidden if settings.logits == "code" else None
+        self.title = ConvolvedText(settings.size, settings.filters, settings.window, hidden, settings.dropout)
+        width = settings.filters
+        if settings.categories:
+            self.category = CategoryVectors(shape.categories, settings.category_size)
+            self.subcategory = CategoryVectors(shape.subcategories, settings.category_size)
+            width += 2 * settings.category_size
         # u is as wide as a story vector: it is one state, or the concatenation of two vectors
         long = width if settings.combine == "ini" else width // 2
         short = width if settings.combine == "ini" else width - long
-        self.users = UserVectors(shape.users, long, settings.masking)
+        self.users = UserVectors(shape.users, long, settings.masking, zero=settings.zero_users)
         self.recent = Gru(width, short)
         if settings.combine == "con":
             self.nothing = nn.Parameter(torch.zeros(short))
@@ -102,10 +114,10 @@ class Lstur(ClickModel[LsturRows, Float[Tensor, "B D"]]):
         return ("clicked",)
 
     def encode_news(self, news: NewsRows) -> LsturRows:
-        """News encoder: e = [e_t; e_v; e_sv], and its projections for the gates."""
-        title = encode_by_length(self._encode_title, news.words)  # e_t
-        parts = title, self.category(news.category), self.subcategory(news.subcategory)
-        vector = torch.cat(parts, dim=-1)  # (U D)
+        """News encoder: e = [e_t; e_v; e_sv], without categories e_t, and its projections for the gates."""
+        vector = encode_by_length(self._encode_title, news.words)  # e_t
+        if self.settings.categories:
+            vector = torch.cat([vector, self.category(news.category), self.subcategory(news.subcategory)], dim=-1)
         return LsturRows(vector, joint_linear(vector, self.recent.weights()))
 
     def _encode_title(self, words: Int[Tensor, "U W"]) -> Float[Tensor, "U F"]:

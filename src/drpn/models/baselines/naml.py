@@ -23,12 +23,12 @@ from drpn.layers.gather import gather_rows
 from drpn.layers.linear import aligned_linear, dot_scores
 from drpn.layers.news import WORD_SPREAD, WordVectors, embedding_table, encode_by_length
 from drpn.layers.tables import gather_at
-from drpn.models.base import ClickModel, DataShape
+from drpn.models.base import ClickModel, DataShape, ModelSettings
 from drpn.models.checks import check_positive, check_share
 
 
 @dataclass(frozen=True, kw_only=True)
-class NamlSettings:
+class NamlSettings(ModelSettings):
     """NAML; the defaults are the paper's."""
 
     size: int = 300
@@ -78,7 +78,7 @@ class Naml(ClickModel[NamlRows, Float[Tensor, "B F"]]):
 
     def __init__(self, settings: NamlSettings, shape: DataShape) -> None:
         super().__init__()
-        self.settings = settings
+        self.settings: NamlSettings = settings
         self.words = WordVectors(shape.words, settings.size, shape.vectors)
         text = (settings.size, settings.filters, settings.window, settings.hidden, settings.dropout)
         self.title = ConvolvedText(*text)

@@ -3,16 +3,20 @@
 Wu, Wu, An, Huang, Huang and Xie, "NPA: Neural News Recommendation with Personalized Attention", KDD 2019. Symbols
 are the paper's; `docs/paper-map.md` lists its parts with their tests.
 
-A story vector depends on the user, but its words do not. Computed once per story: the convolution c_i of each word, and
-tanh(W_p c_i + w_p), whose product with the user's query is the logit of the word. One inner product and one weighted
-sum over words are left for each clicked story and each candidate.
+A story vector depends on the user, but its words do not. Computed once per story: the convolution c_i of each word.
+Computed once per user: p, whose product with c_i is the logit of the word. One inner product and one weighted sum over
+words are left for each clicked story and each candidate.
+
+The official code (microsoft/recommenders) computes logits in another way (`logits="code"`): there the tanh is over the
+word instead of the user, and is computed once per story.
 
 Departs from the paper: users that training never saw share a learned "unknown" vector. It is trained by giving it, at
 every step, to a share of the other users.
 """
 
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -21,15 +25,15 @@ from torch import Tensor, nn
 from drpn.batches.batch import Context, NewsRows, Profiles
 from drpn.layers.attention import Aggregated, aggregate, where_present
 from drpn.layers.convolution import WordConvolution
-from drpn.layers.gather import gather
-from drpn.layers.linear import aligned_linear, dot_per_user, dot_scores
+from drpn.layers.linear import aligned_linear, dot_per_user, dot_scores, split_heads
 from drpn.layers.news import Dropout, UserVectors, WordVectors
-from drpn.models.base import ClickModel, DataShape
+from drpn.layers.tables import gather_at
+from drpn.models.base import ClickModel, DataShape, ModelSettings
 from drpn.models.checks import check_positive, check_share
 
 
 @dataclass(frozen=True, kw_only=True)
-class NpaSettings:
+class NpaSettings(ModelSettings):
     """NPA; the defaults are the paper's, except for `id_dropout`, which is ours."""
 
     size: int = 300
@@ -42,32 +46,38 @@ class NpaSettings:
     """Words that a filter reads at once."""
     hidden: int = 200
     """Size of a user's queries for words and for stories."""
+    logits: Literal["paper", "code"] = "paper"
+    """Logits of both attentions: those of the paper (`PaperAttention`) or of the official code (`CodeAttention`)."""
     dropout: float = 0.2
     """Dropout on word vectors and on the output of the convolution."""
+    pooled_dropout: bool = False
+    """Apply `dropout` also to what each attention sums, as the official code does."""
     id_dropout: float = 0.1
     """Share of users that get the "unknown" vector at each training step."""
+    zero_users: bool = False
+    """User vectors start at zero, as in the official code."""
 
     def __post_init__(self) -> None:
         check_positive(self, "size", "user_size", "filters", "window", "hidden")
         check_share(self, "dropout", "id_dropout")
+        if self.logits not in ATTENTIONS:
+            raise ValueError(f"logits is {self.logits!r}; it takes 'paper' or 'code'")
 
 
 class PersonalAttention(nn.Module):
-    """The sum of items, weighted by the softmax of q^T tanh(W i + w), with q = ReLU(V e_u + v) for the user e_u."""
+    """The sum of items, weighted by the softmax of q^T k, where q depends on the user and k on the item."""
 
-    def __init__(self, user_size: int, size: int, hidden: int) -> None:
+    def __init__(self, size: int) -> None:
         super().__init__()
-        self.query = nn.Linear(user_size, hidden)  # V and v
-        self.key = nn.Linear(size, hidden)  # W and w
         self.nothing = nn.Parameter(torch.zeros(size))
 
+    @abstractmethod
     def queries(self, users: Float[Tensor, "B E"]) -> Float[Tensor, "B h"]:
         """q of each user."""
-        return torch.relu(self.query(users))
 
+    @abstractmethod
     def keys(self, items: Float[Tensor, "... D"]) -> Float[Tensor, "... h"]:
-        """tanh(W i + w) of each item; it does not depend on the user."""
-        return torch.tanh(aligned_linear(items, self.key.weight, self.key.bias))
+        """k of each item; it does not depend on the user."""
 
     def forward(
         self,
@@ -83,11 +93,50 @@ class PersonalAttention(nn.Module):
         return Aggregated(where_present(vector, mask.any(-1), self.nothing), result.weight.view(mask.shape))
 
 
-class NpaRows(NamedTuple):
-    """The stored values of each story."""
+class PaperAttention(PersonalAttention):
+    """Logits i^T tanh(W p + w) of items i, with the preference p = ReLU(V e_u + v) of the user e_u."""
 
-    words: Float[Tensor, "U W F"]
-    keys: Float[Tensor, "U W h"]
+    def __init__(self, user_size: int, size: int, hidden: int) -> None:
+        super().__init__(size)
+        self.preference = nn.Linear(user_size, hidden)  # V and v
+        self.query = nn.Linear(hidden, size)  # W and w
+
+    def queries(self, users: Float[Tensor, "B E"]) -> Float[Tensor, "B D"]:
+        """tanh(W ReLU(V e_u + v) + w) of each user."""
+        return torch.tanh(self.query(torch.relu(self.preference(users))))
+
+    def keys(self, items: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
+        """The items themselves."""
+        return items
+
+
+class CodeAttention(PersonalAttention):
+    """Logits q^T tanh(W i + w) of items i, with q = V e_u + v for the user e_u, as in the official code."""
+
+    def __init__(self, user_size: int, size: int, hidden: int) -> None:
+        super().__init__(size)
+        self.query = nn.Linear(user_size, hidden)  # V and v
+        self.key = nn.Linear(size, hidden)  # W and w
+
+    def queries(self, users: Float[Tensor, "B E"]) -> Float[Tensor, "B h"]:
+        """V e_u + v of each user."""
+        query: Tensor = self.query(users)
+        return query
+
+    def keys(self, items: Float[Tensor, "... D"]) -> Float[Tensor, "... h"]:
+        """tanh(W i + w) of each item."""
+        return torch.tanh(aligned_linear(items, self.key.weight, self.key.bias))
+
+
+ATTENTIONS = {"paper": PaperAttention, "code": CodeAttention}
+
+
+class NpaRows(NamedTuple):
+    """The stored values of each story; those of its words are concatenated."""
+
+    words: Float[Tensor, "U WF"]
+    keys: Float[Tensor, "U Wh"]
+    """The same tensor as `words` if the keys of words are the words themselves."""
     mask: Bool[Tensor, "U W"]
 
 
@@ -103,13 +152,14 @@ class Npa(ClickModel[NpaRows, NpaReaders]):
 
     def __init__(self, settings: NpaSettings, shape: DataShape) -> None:
         super().__init__()
-        self.settings = settings
+        self.settings: NpaSettings = settings
         self.words = WordVectors(shape.words, settings.size, shape.vectors)
         self.convolution = WordConvolution(settings.size, settings.filters, settings.window)
         self.dropout = Dropout(settings.dropout)
-        self.users = UserVectors(shape.users, settings.user_size, settings.id_dropout)
-        self.title = PersonalAttention(settings.user_size, settings.filters, settings.hidden)
-        self.clicks = PersonalAttention(settings.user_size, settings.filters, settings.hidden)
+        self.users = UserVectors(shape.users, settings.user_size, settings.id_dropout, zero=settings.zero_users)
+        attention = ATTENTIONS[settings.logits]
+        self.title = attention(settings.user_size, settings.filters, settings.hidden)
+        self.clicks = attention(settings.user_size, settings.filters, settings.hidden)
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -120,29 +170,32 @@ class Npa(ClickModel[NpaRows, NpaReaders]):
         """The part of the news encoder that does not depend on the user."""
         mask = news.words != 0  # (U W)
         # c_i = ReLU(F_w w_[i-K:i+K] + b_w)
-        words = self.dropout(self.convolution(self.dropout(self.words(news.words)), mask))  # (U W F)
-        return NpaRows(words, self.title.keys(words), mask)
+        words = self.drop_pooled(self.dropout(self.convolution(self.dropout(self.words(news.words)), mask)))  # (U W F)
+        keys = self.title.keys(words)
+        flat = words.flatten(1)
+        return NpaRows(flat, flat if keys is words else keys.flatten(1), mask)
+
+    def drop_pooled(self, items: Float[Tensor, "... F"]) -> Float[Tensor, "... F"]:
+        """Dropout on what an attention sums, if the settings ask for it."""
+        return self.dropout(items) if self.settings.pooled_dropout else items
 
     def read_titles(self, encoded: NpaRows, query: Float[Tensor, "B h"], positions: Int[Tensor, "B P"]) -> Aggregated:
         """r of the stories at some positions, as their user reads them, and the weight of each word."""
-        words, keys = gather([encoded.words.flatten(1), encoded.keys.flatten(1)], positions)
-        words = words.view(*positions.shape, *encoded.words.shape[1:])  # (B P W F)
-        keys = keys.view(*positions.shape, *encoded.keys.shape[1:])  # (B P W h)
-        # r = sum of alpha_i c_i with alpha_i = softmax over i of q_w^T tanh(W_p c_i + w_p)
-        titles: Aggregated = self.title(query, keys, words, encoded.mask[positions])
+        mask = encoded.mask[positions]  # (B P W)
+        rows = gather_at((encoded.words, encoded.keys), positions)
+        words, keys = (split_heads(values, mask.shape[-1]) for values in rows)  # (B P W F) (B P W h)
+        # r = sum of alpha_i c_i with alpha_i = softmax over i of q_w^T k_i
+        titles: Aggregated = self.title(query, keys, words, mask)
         return titles
 
     def read(self, encoded: NpaRows, profiles: Profiles) -> NpaReaders:
         """User encoder: q_w and u."""
         users = self.users(profiles.users)  # (B E)
         query = self.title.queries(users)
-        clicked = self.read_titles(encoded, query, profiles.clicked).vector  # (B H F)
-        # u = sum of alpha_i r_i with alpha_i = softmax over i of q_d^T tanh(W_d r_i + w_d)
+        clicked = self.drop_pooled(self.read_titles(encoded, query, profiles.clicked).vector.unsqueeze(1))  # (B 1 H F)
+        # u = sum of alpha_i r_i with alpha_i = softmax over i of q_d^T k_i
         user: Aggregated = self.clicks(
-            self.clicks.queries(users),
-            self.clicks.keys(clicked).unsqueeze(1),
-            clicked.unsqueeze(1),
-            profiles.clicked_mask.unsqueeze(1),
+            self.clicks.queries(users), self.clicks.keys(clicked), clicked, profiles.clicked_mask.unsqueeze(1)
         )
         return NpaReaders(query, user.vector.squeeze(1))
 

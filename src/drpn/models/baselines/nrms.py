@@ -24,13 +24,13 @@ from drpn.layers.gather import gather_rows
 from drpn.layers.linear import dot_scores
 from drpn.layers.news import Dropout, WordVectors, encode_by_length
 from drpn.layers.tables import TableRows, rows_at
-from drpn.models.base import ClickModel, DataShape
+from drpn.models.base import ClickModel, DataShape, ModelSettings
 from drpn.models.checks import check_positive, check_share
 
 
 @dataclass(frozen=True, kw_only=True)
-class NrmsSettings:
-    """NRMS; the defaults are the paper's."""
+class NrmsSettings(ModelSettings):
+    """NRMS; the defaults are the paper's, except for `attention_dropout` (official code)."""
 
     size: int = 300
     """Size of word vectors."""
@@ -42,6 +42,8 @@ class NrmsSettings:
     """Size of the queries q_w and q_n of the additive attentions."""
     dropout: float = 0.2
     """Dropout on word vectors."""
+    attention_dropout: bool = True
+    """Apply `dropout` also after the self-attention over words, as the official code does; the paper does not."""
 
     def __post_init__(self) -> None:
         check_positive(self, "size", "heads", "head_size", "hidden")
@@ -51,13 +53,14 @@ class NrmsSettings:
 class SequenceEncoder(nn.Module):
     """Self-attention, then additive attention: words to a story (section 2.1), clicked stories to a user (2.2)."""
 
-    def __init__(self, size: int, settings: NrmsSettings) -> None:
+    def __init__(self, size: int, settings: NrmsSettings, *, dropout: bool = False) -> None:
         super().__init__()
         width = settings.heads * settings.head_size
         # W^Q_k and W^K_k, whose product is Q_k; V_k
         self.attention = MultiHeadAttention(size, settings.heads, head_size=settings.head_size, join=False)
         # V_w, v_w and q_w for words; V_n, v_n and q_n for stories
         self.aggregate = GatedAggregate(width, settings.hidden)
+        self.dropout = Dropout(settings.dropout) if dropout else nn.Identity()
         self.nothing = nn.Parameter(torch.zeros(width))
 
     def project(self, items: Float[Tensor, "... D"]) -> Float[Tensor, "... QKV"]:
@@ -68,7 +71,7 @@ class SequenceEncoder(nn.Module):
         """The vector of each sequence, a learned one if it is empty, and the weight of each item."""
         # h_{i,k} = V_k (sum over j of alpha^k_{i,j} e_j) with alpha^k_{i,j} = softmax over j of e_i^T Q_k e_j
         # h_i = [h_{i,1}; ...; h_{i,h}]
-        context = self.attention(items, mask)  # (B S D)
+        context = self.dropout(self.attention(items, mask))  # (B S D)
         # sum of alpha_i h_i with alpha_i = softmax over i of q^T tanh(V h_i + v)
         result = self.aggregate(context, mask)
         return Aggregated(where_present(result.vector, mask.any(-1), self.nothing), result.weight)
@@ -87,10 +90,10 @@ class Nrms(ClickModel[NrmsRows, Float[Tensor, "B D"]]):
 
     def __init__(self, settings: NrmsSettings, shape: DataShape) -> None:
         super().__init__()
-        self.settings = settings
+        self.settings: NrmsSettings = settings
         self.words = WordVectors(shape.words, settings.size, shape.vectors)
         self.dropout = Dropout(settings.dropout)
-        self.title = SequenceEncoder(settings.size, settings)
+        self.title = SequenceEncoder(settings.size, settings, dropout=settings.attention_dropout)
         self.user = SequenceEncoder(settings.heads * settings.head_size, settings)
 
     @property
