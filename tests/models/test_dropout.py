@@ -70,10 +70,24 @@ NETWORKS = {
     ),
     "lstur": Network("lstur", {}, convolved("title"), {"users.ids": "masking"}),
     "lstur con": Network("lstur", {"combine": "con"}, convolved("title"), {"users.ids": "masking"}),
+    "lstur of the official code": Network(
+        "lstur", {"logits": "code", "categories": False}, convolved("title"), {"users.ids": "masking"}
+    ),
     "npa": Network(
         "npa",
         {},
         [Place("dropout", 12, "words.table"), Place("dropout", 6, "convolution")],
+        {"users.ids": "id_dropout"},
+    ),
+    "npa of the official code": Network(
+        "npa",
+        {"logits": "code", "pooled_dropout": True},
+        [
+            Place("dropout", 12, "words.table"),
+            Place("dropout", 6, "convolution"),
+            Place("dropout", 6, "convolution"),
+            Place("dropout", 6, "convolution"),
+        ],
         {"users.ids": "id_dropout"},
     ),
     "deers": Network("deers", {}, [Place("dropout", 48, "fields.")], {"fields.ids": "id_dropout"}),
@@ -87,7 +101,10 @@ NETWORKS = {
     ),
     "naml": Network("naml", {}, convolved("title"), {}),
     "naml with abstracts": Network("naml", {"abstract": True}, [*convolved("title"), *convolved("abstract")], {}),
-    "nrms": Network("nrms", {}, [Place("dropout", 12, "words.table")], {}),
+    "nrms": Network(
+        "nrms", {}, [Place("dropout", 12, "words.table"), Place("title.dropout", 10, "title.attention")], {}
+    ),
+    "nrms of the paper": Network("nrms", {"attention_dropout": False}, [Place("dropout", 12, "words.table")], {}),
 }
 
 every_network = pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
