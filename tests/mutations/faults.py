@@ -13,11 +13,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from mutations import baseline_faults, drpn_faults, layer_faults
+from mutations import attention_faults, drpn_faults, feature_faults, layer_faults, text_faults
 from mutations.planting import ROOT, Fault, Group, caught
 
 PAGE = ROOT / "docs" / "mutations.md"
-GROUPS = [*drpn_faults.GROUPS, *baseline_faults.GROUPS, *layer_faults.GROUPS]
+GROUPS = [
+    group
+    for module in (drpn_faults, feature_faults, text_faults, attention_faults, layer_faults)
+    for group in module.GROUPS
+]
 
 
 class Planted(NamedTuple):

@@ -33,6 +33,12 @@ class Group(NamedTuple):
     faults: list[Fault]
 
 
+def tests_of(*names: str) -> tuple[str, ...]:
+    """The tests of some models, and those of every model as far as they are about these."""
+    own = [f"tests/models/test_{name}.py" for name in names]
+    return (*own, "tests/models/test_dropout.py", "tests/models/test_contract.py", "-k", " or ".join(names))
+
+
 class Caught(NamedTuple):
     """The first test that failed, and its message."""
 

@@ -1,4 +1,4 @@
-"""NRMS, NAML and LSTUR against the models of `recommenders` (once microsoft/recommenders) with the same weights.
+"""NRMS, NAML, NPA and LSTUR against the models of `recommenders` (once microsoft/recommenders) with the same weights.
 
 Its models read padding, except for LSTUR: theirs and ours are compared on titles and histories without padding.
 """
@@ -23,23 +23,25 @@ from drpn.layers.convolution import WordConvolution
 from drpn.models.base import ClickModel, DataShape
 from drpn.models.baselines.lstur import Lstur, LsturSettings
 from drpn.models.baselines.naml import Naml, NamlSettings
+from drpn.models.baselines.npa import CodeAttention, Npa, NpaSettings
 from drpn.models.baselines.nrms import Nrms, NrmsSettings
+from outside.official_modules import module_of
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 NEWS, WORDS, USERS, CATEGORIES, SUBCATEGORIES = 9, 14, 4, 4, 5
 TITLE, BODY, HISTORY, CANDIDATES = 5, 7, 4, 3
 SIZE, FILTERS, WINDOW, HIDDEN, LABEL = 6, 8, 3, 4, 3
-HEADS, HEAD_SIZE = 2, 4
+HEADS, HEAD_SIZE, USER = 2, 4, 3
 SHAPE = DataShape(NEWS, WORDS, USERS, CATEGORIES, SUBCATEGORIES)
 
 SETTINGS = {
     "title_size": TITLE, "body_size": BODY, "his_size": HISTORY, "npratio": CANDIDATES - 1, "word_emb_dim": SIZE,
     "head_num": HEADS, "head_dim": HEAD_SIZE, "attention_hidden_dim": HIDDEN, "filter_num": FILTERS,
     "window_size": WINDOW, "cnn_activation": "relu", "dense_activation": "relu", "vert_num": CATEGORIES,
-    "subvert_num": SUBCATEGORIES, "vert_emb_dim": LABEL, "subvert_emb_dim": LABEL, "gru_unit": FILTERS, "type": "ini",
-    "dropout": 0.2, "support_quick_scoring": True, "loss": "cross_entropy_loss", "optimizer": "adam",
-    "learning_rate": 1e-3,
+    "subvert_num": SUBCATEGORIES, "vert_emb_dim": LABEL, "subvert_emb_dim": LABEL, "gru_unit": FILTERS,
+    "user_emb_dim": USER, "type": "ini", "dropout": 0.2, "support_quick_scoring": True, "loss": "cross_entropy_loss",
+    "optimizer": "adam", "learning_rate": 1e-3,
 }  # fmt: skip
 
 
@@ -52,18 +54,9 @@ class Data:
         pass
 
 
-def module_of(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The module of a model; it is written for the Keras of TensorFlow 2.15 and older."""
-    monkeypatch.setenv("TF_USE_LEGACY_KERAS", "1")
-    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "3")
-    for needed in ("tensorflow", "tf_keras", "recommenders"):
-        pytest.importorskip(needed, reason=f"{needed} is not installed")
-    return pytest.importorskip(f"recommenders.models.newsrec.models.{name}")
-
-
 def official(name: str, weights: list[Tensor], folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The Keras model with these weights."""
-    module = module_of(name, monkeypatch)
+    module = module_of(f"newsrec.models.{name}", monkeypatch)
     np.save(folder / "words.npy", np.zeros((WORDS, SIZE), dtype=np.float32))
     model = getattr(module, f"{name.upper()}Model")(
         SimpleNamespace(**SETTINGS, wordEmb_file=str(folder / "words.npy")), Data, seed=1
@@ -155,42 +148,58 @@ def test_naml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     same(shares(model, news), theirs.model.predict_on_batch(given))
 
 
-def test_lstur(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With padding, which their model masks. Theirs reads no categories: the stories have none.
+def test_npa(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = NpaSettings(
+        size=SIZE, user_size=USER, filters=FILTERS, window=WINDOW, hidden=HIDDEN, logits="code", pooled_dropout=True
+    )
+    model = randomised(Npa(settings, SHAPE), torch.Generator().manual_seed(4))
+    weights = [model.words.table.weight, model.users.ids.table.weight, *of_convolution(model.convolution)]
+    for part in (model.title, model.clicks):
+        assert isinstance(part, CodeAttention)
+        weights += [*of_dense(part.query), *of_dense(part.key)]
+    theirs = official("npa", weights, tmp_path, monkeypatch)
+    news = random_news()
+    words = news.words.numpy()
+    given = [READERS.unsqueeze(1).numpy(), words[CLICKED], words[SHOWN]]
+    same(shares(model, news), theirs.model.predict_on_batch(given))
 
-    The state there is as long as a title vector: the other columns of ours stay apart from these. The recurrent layer
-    there has hard sigmoids, and its reset gate acts on h: Keras's layer with the gates of torch takes its place.
+
+def test_lstur(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With padding, which their model masks.
+
+    The recurrent layer there has hard sigmoids, and its reset gate acts on h: Keras's layer with the gates of torch
+    takes its place.
     """
-    settings = LsturSettings(size=SIZE, filters=FILTERS, window=WINDOW, hidden=HIDDEN, category_size=LABEL)
+    settings = LsturSettings(
+        size=SIZE, filters=FILTERS, window=WINDOW, hidden=HIDDEN, logits="code", categories=False, zero_users=True
+    )
     model = randomised(Lstur(settings, SHAPE), torch.Generator().manual_seed(3))
-    gru, width = model.recent, FILTERS + 2 * LABEL
     with torch.no_grad():
         model.words.table.weight[0] = 0
-        gru.state.weight.view(3, width, width)[:, :FILTERS, FILTERS:] = 0
+    assert isinstance(model.title.aggregate, GatedAggregate)
 
     def gates(weight: Tensor) -> Tensor:
         """Reset, update and new state here; update, reset and new state there."""
-        reset, update, new = weight.view(3, width, -1)[:, :FILTERS, :FILTERS]
+        reset, update, new = weight.view(3, FILTERS, -1)
         return torch.cat([update, reset, new]).T
 
+    gru = model.recent
     weights = [
         model.words.table.weight,
         *of_convolution(model.title.convolution),
         *of_aggregate(model.title.aggregate),
-        model.users.ids.table.weight[:, :FILTERS],
+        model.users.ids.table.weight,
         gates(gru.items.weight),
         gates(gru.state.weight),
         torch.cat([gates(gru.items.bias), gates(gru.state.bias)]),
     ]
-    layers = module_of("lstur", monkeypatch).layers
+    layers = module_of("newsrec.models.lstur", monkeypatch).layers
     monkeypatch.setattr(layers, "GRU", partial(layers.GRU, recurrent_activation="sigmoid", reset_after=True))
     theirs = official("lstur", weights, tmp_path, monkeypatch)
     news = random_news(padding=True)
-    news.category.zero_()
-    news.subcategory.zero_()
     clicked = CLICKED.clone()
     clicked[0, :2] = clicked[2, :3] = 0  # padding in front
     words = news.words.numpy()
-    same(model.encode_news(news).vector[1:, :FILTERS], theirs.newsencoder.predict_on_batch(words[1:]))
+    same(model.encode_news(news).vector[1:], theirs.newsencoder.predict_on_batch(words[1:]))
     given = [READERS.unsqueeze(1).numpy(), words[clicked], words[SHOWN]]
     same(shares(model, news, clicked), theirs.model.predict_on_batch(given))
