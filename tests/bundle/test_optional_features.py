@@ -180,17 +180,22 @@ DKN = DknSettings(size=4, filters=3, attention=3, hidden=5)
 
 def test_dkn_reads_the_entities_that_the_folder_has(dataset: Dataset, plain: Dataset, tmp_path: Path) -> None:
     """Entities and contexts learn, a bundle gives the scores of evaluation, and entities of new stories are read."""
-    run = train(dataset.path, tmp_path / "run", model="dkn", settings=DKN, training=TRAINING)
+    learning = replace(DKN, train_entities=True)
+    run = train(dataset.path, tmp_path / "run", model="dkn", settings=learning, training=TRAINING)
     bundle = run.bundle()
     model = bundle.model
     assert isinstance(model, Dkn)
     assert model.content == "words + entities + contexts"
     torch.manual_seed(TRAINING.seed)
-    before = Dkn(DKN, data_shape(dataset)).state_dict()
+    before = Dkn(learning, data_shape(dataset)).state_dict()
     for name in ("entities", "contexts"):
         key = f"knowledge.{name}.vectors.table.weight"
         assert (model.state_dict()[key] != before[key]).any()
     assert scores(model, bundle.data, dataset) == scores(model, dataset, dataset)
+    fixed = train(dataset.path, tmp_path / "fixed", model="dkn", settings=DKN, training=TRAINING).bundle().model
+    for name, array in (("entities", "entities/vector"), ("contexts", "entities/context")):
+        kept = fixed.state_dict()[f"knowledge.{name}.vectors.table"]
+        assert kept.tolist() == dataset.arrays.array(array).tolist()
     recommender = Recommender(bundle)
     title = dataset.titles[1]
     named = [Mention("Q1", "word1", 0), ("Q1", "WORD1", 6)]

@@ -14,7 +14,7 @@ WORDS = [
 titles = st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join)
 
 
-def found(title: str, *mentions: Mention) -> list[tuple[str, list[str]]]:
+def named_words(title: str, *mentions: Mention) -> list[tuple[str, list[str]]]:
     """The entities that are found, with their words."""
     words = tokens(title)
     return [(mention.entity, [words[i] for i in places]) for mention, places in mentioned_words(title, mentions)]
@@ -44,13 +44,15 @@ TITLE = "The Brands Queen Elizabeth, Prince Charles, and Prince Philip Swear By"
     ],
 )
 def test_a_name_is_found_at_its_offset_or_elsewhere(name: str, offset: int | None, words: list[str]) -> None:
-    assert found(TITLE, Mention("Q1", name, offset)) == ([("Q1", words)] if words else [])
+    assert named_words(TITLE, Mention("Q1", name, offset)) == ([("Q1", words)] if words else [])
 
 
 def test_the_nearest_place_counts_if_the_offset_is_wrong() -> None:
     title = "Rose said that Rose rose"
     places = [mentioned_words(title, [Mention("Q1", "rose", offset)])[0][1] for offset in (1, 6, 8, 14, 15, 21, None)]
     assert [place.start for place in places] == [0, 0, 3, 3, 3, 4, 0]
+    title = "rose İİİİİİ rose"  # character 8 is nearer to the second rose, whose lower case starts at 18
+    assert [words for _, words in mentioned_words(title, [Mention("Q1", "rose", 8)])] == [range(7, 8)]
 
 
 def test_offsets_count_characters_of_the_title_before_lower_casing() -> None:
@@ -58,7 +60,7 @@ def test_offsets_count_characters_of_the_title_before_lower_casing() -> None:
     assert len(title.lower()) == len(title) + 4
     (queen,) = mentioned_words(title, [Mention("Q1", "Queen", 4)])
     assert [token_spans(title)[place][0] for place in queen[1]] == ["queen"]
-    assert found(title, Mention("Q2", "İzmir", title.index("İzmir")))[0][0] == "Q2"
+    assert named_words(title, Mention("Q2", "İzmir", title.index("İzmir")))[0][0] == "Q2"
 
 
 def test_words_in_front_of_the_title_are_counted() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from drpn.dataset.requirements import REQUIREMENTS
 from drpn.errors import FolderError
 from drpn.experiments.reproduce import Reproduced, protocol, reproduce
 from drpn.models.catalogue import CATALOGUE
-from drpn.recipes.settings import load_settings_of
+from drpn.recipes.settings import Settings, load_settings_of
 from small_comparison import MODELS, SETS, Notes
 
 SMALL = [*SETS, "data.vector_size=8", "training.epochs=1"]
@@ -75,7 +76,7 @@ def test_a_different_dataset_is_refused(done: Reproduced, logs: Path, tmp_path: 
     with pytest.raises(FolderError) as refusal:
         run(logs, out, sets=[*SMALL, "data.clicked=7"])
     assert str(refusal.value) == (
-        f"{out}/dataset was prepared with data.clicked = 30, and 7 is asked for; "
+        f"{out}/dataset was prepared with data.clicked = 50, and 7 is asked for; "
         f"remove {out}/dataset to prepare it again, or choose another output folder"
     )
     shutil.copytree(logs, tmp_path / "logs")
@@ -126,7 +127,58 @@ def with_entity(line: str) -> str:
     return "\t".join(fields)
 
 
-def test_the_shipped_settings_keep_model_sizes() -> None:
-    """`drpn reproduce` uses mind-large.toml; model sizes stay those of their papers."""
-    models = {name: settings.model for name, settings in load_settings_of(CATALOGUE, Path("mind-large")).items()}
-    assert models == {name: entry.settings for name, entry in CATALOGUE.items()}
+OFFICIAL = {"nrms": 30, "naml": 30, "lstur": 30, "npa": 12, "dkn": 12, "nrms-tce": 30, "naml-tce": 30}
+"""Systems with the settings of the official code, each with the words that it reads."""
+
+
+def shipped() -> dict[str, Settings]:
+    """The settings of `drpn reproduce`."""
+    return load_settings_of(CATALOGUE, Path("mind-large"))
+
+
+def test_each_system_is_trained_as_its_reference() -> None:
+    actual = {name: (one.training.rate, one.training.batch, one.training.epochs) for name, one in shipped().items()}
+    own = {
+        **dict.fromkeys(OFFICIAL, (0.0001, 32, 5)),
+        "dkn": (5e-4, 100, 10),  # 500 candidates are 100 clicks with four skips
+        "gerl": (1e-4, 128, 10),
+    }
+    assert actual == {name: own.get(name, (1e-3, 128, 5)) for name in CATALOGUE}
+    for name in OFFICIAL:  # all passes, without early stopping
+        assert shipped()[name].training.patience == shipped()[name].training.epochs
+
+
+def test_each_system_reads_as_much_as_its_reference() -> None:
+    for name, settings in shipped().items():
+        model = settings.model
+        assert model.max_words == OFFICIAL.get(name, 15), name
+        assert model.max_clicked == {"deers": 10}.get(name, 50 if name in OFFICIAL else 30), name
+        assert model.max_skipped == {"deers": 10, "dfn": 30}.get(name, 60), name
+
+
+def test_the_folder_holds_what_every_system_reads() -> None:
+    data, models = protocol(Path("mind-large")), [settings.model for settings in shipped().values()]
+    assert data.words == max(model.max_words for model in models) == 30
+    assert data.clicked == max(model.max_clicked for model in models) == 50
+    assert data.skipped == max(model.max_skipped for model in models) == 60
+
+
+def test_networks_are_those_of_the_official_code_or_of_the_papers() -> None:
+    limits = {"max_words": None, "max_clicked": None, "max_skipped": None}
+    heads = {"heads": 20, "head_size": 20}
+    own: dict[str, dict[str, Any]] = {
+        "nrms": heads,
+        "nrms-tce": heads,
+        "lstur": {"filters": 400, "logits": "code", "categories": False, "masking": 0.0, "zero_users": True},
+        "npa": {"user_size": 100, "logits": "code", "pooled_dropout": True, "id_dropout": 0.0, "zero_users": True},
+    }
+    for name, settings in shipped().items():
+        assert replace(settings.model, **limits) == replace(CATALOGUE[name].settings, **own.get(name, {})), name
+
+
+def test_limits_of_the_shipped_settings_are_used(done: Reproduced) -> None:
+    """The folder holds more than DRPN reads."""
+    dataset = Dataset.open(done.compared.out / "dataset")
+    assert (dataset.news_words.shape[1], dataset.clicked.shape[1], dataset.skipped.shape[1]) == (30, 50, 60)
+    limits = {run["model"]: run["settings"]["model"]["max_words"] for run in done.compared.runs}
+    assert limits == {"drpn": 15, "drpn-n": 15, "nrms": 30}

@@ -106,7 +106,7 @@ def test_trials_lie_in_the_space_and_the_first_uses_the_given_settings(
         assert trial.values == used
         assert 1e-4 <= training.rate <= 3e-3
         assert training.decay in (0, 1, 5)
-        assert settings.dropout in (0, 0.1, 0.2, 0.3, 0.4)
+        assert settings.dropout in (0, 0.1, 0.2, 0.3, 0.4, 0.5)
         assert training.batch == 64
     assert len({json.dumps(trial) for trial in values(tuned)}) == 12
     assert tuned.best == max(tuned.trials, key=lambda trial: trial.validation_auc or 0)
@@ -262,12 +262,23 @@ def test_the_space_differs_only_by_settings_that_a_model_lacks(model: str) -> No
     assert set(first) == set(space)
     assert 1e-4 <= first["training.rate"] <= 3e-3
     assert first["training.decay"] in DECAYS
-    assert 0 <= first.get("model.dropout", 0) <= 0.4
+    assert 0 <= first.get("model.dropout", 0) <= 0.5
+
+
+@pytest.mark.parametrize("model", CATALOGUE)
+def test_the_defaults_of_every_model_lie_in_its_space(model: str) -> None:
+    """The first trial uses the given settings, so they are not moved if nothing was given."""
+    settings = load_settings(model=model)
+    assert with_values(settings, nearest(settings)) == settings
+    for name, distribution in space_of(settings).items():
+        section, _, key = name.partition(".")
+        value = getattr(getattr(settings, section), key)
+        assert distribution._contains(distribution.to_internal_repr(value)), name
 
 
 def test_settings_outside_the_space_start_at_its_border() -> None:
-    settings = load_settings(sets=["training.rate=0.1", "training.decay=2", "model.dropout=0.5"], model="nrms")
-    assert nearest(settings) == {"training.rate": 3e-3, "training.decay": 1.0, "model.dropout": 0.4}
+    settings = load_settings(sets=["training.rate=0.1", "training.decay=2", "model.dropout=0.7"], model="nrms")
+    assert nearest(settings) == {"training.rate": 3e-3, "training.decay": 1.0, "model.dropout": 0.5}
 
 
 @pytest.mark.usefixtures("fake_training")

@@ -57,10 +57,12 @@ def case(
     entity_size: int | None = SIZE,
     context_size: int | None = SIZE,
     normalisation: bool = True,
+    train: bool = True,
 ) -> Case[Dkn]:
     """All weights are random, including padding, weights that start at zero, and running statistics."""
-    sizes: Any = {"size": SIZE, "filters": FILTERS, "attention": ATTENTION, "hidden": HIDDEN}
-    settings = DknSettings(window=window, channels=channels, normalisation=normalisation, **sizes)  # type: ignore[arg-type]
+    sizes: Any = {"size": SIZE, "filters": FILTERS, "attention": ATTENTION, "hidden": HIDDEN, "window": window}
+    parts: Any = {"channels": channels, "normalisation": normalisation, "train_entities": train}
+    settings = DknSettings(**sizes, **parts)
     random = torch.Generator().manual_seed(seed)
     model = randomised(Dkn(settings, shape(word_size, entity_size, context_size)), random)
     if normalisation:
@@ -134,6 +136,25 @@ def test_vectors_of_entities_and_contexts(size: int | None) -> None:
     width = size or SIZE
     for channel in model.knowledge.values():
         assert channel.transform.weight.shape == (SIZE, width)
+
+
+@pytest.mark.parametrize("entity_size", [4, None], ids=["vectors", "no entity vectors"])
+def test_vectors_of_files_can_stay_as_they_are(entity_size: int | None) -> None:
+    """They are no parameters, an entity without a vector has zeros, and vectors that no file gives are trained."""
+    model, _ = case(channels="contexts", entity_size=entity_size, train=False)
+    vectors = torch.randn(ENTITIES, SIZE, generator=torch.Generator().manual_seed(4)).double()
+    model.knowledge["contexts"].vectors.table.copy_(vectors)
+    weights = case_of(model).weights
+    close(titles(model), [loops.encode_story(weights, story, WINDOW) for story in NEWS.values()])
+    learned = {name for name, _ in model.knowledge.named_parameters() if "vectors" in name}
+    assert learned == (set() if entity_size else {"entities.vectors.table.weight"})
+    data = shape(entities=4)
+    assert data.entity_vectors is not None
+    data.entity_vectors[3] = 0
+    fixed, trained = (Dkn(DknSettings(train_entities=train), data).knowledge["entities"] for train in (False, True))
+    entities = torch.tensor([[3, 2]])
+    assert fixed.vectors(entities).tolist() == [[[0] * 4, [1] * 4]]
+    assert trained.vectors(entities)[0, 0].all()  # drawn at random
 
 
 @all_channels
@@ -356,7 +377,6 @@ def test_the_defaults_are_those_of_microsoft_recommenders() -> None:
     assert shapes == {
         "words.table.weight": (9, 100),
         "knowledge.entities.vectors.table.weight": (7, 100),
-        "knowledge.contexts.vectors.table.weight": (7, 60),
         "knowledge.entities.transform.weight": (100, 100),
         "knowledge.contexts.transform.weight": (100, 60),
         **{f"knowledge.{name}.transform.bias": (100,) for name in ("entities", "contexts")},

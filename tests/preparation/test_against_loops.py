@@ -218,10 +218,10 @@ def test_words_name_the_entities_of_their_title(pair: Pair) -> None:
     assert not array[pair.dataset.news_words == 0].any()
     statistics = pair.dataset.statistics
     assert statistics["entities"] == len(ids) - 1 > 5
-    found = sum(len(raw_logs.named_words(news)) for news in pair.log.news)
-    assert statistics["entity_mentions_found"] == found > 50
+    count = sum(len(raw_logs.named_words(news)) for news in pair.log.news)
+    assert statistics["entity_mentions_found"] == count > 50
     if pair.case.written:
-        assert found < statistics["entity_mentions"]
+        assert count < statistics["entity_mentions"]
         assert any('"Q40"' in news.entities for news in pair.log.news)
         assert "Q40" not in ids  # only in titles shown after training
 

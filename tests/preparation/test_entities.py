@@ -137,9 +137,9 @@ def test_context_vectors(logs: Path, tmp_path: Path) -> None:
         "context.vec",
     ]
     (logs / "context_embedding.vec").write_text("Q2\t1\n")
-    beside = prepare(logs, tmp_path / "beside", TWO)
-    assert beside.arrays.array("entities/context").tolist() == [[0], [0], [1], [0]]
-    assert "entities/vector" not in beside.arrays
+    next_to_logs = prepare(logs, tmp_path / "next_to_logs", TWO)
+    assert next_to_logs.arrays.array("entities/context").tolist() == [[0], [0], [1], [0]]
+    assert "entities/vector" not in next_to_logs.arrays
 
 
 def test_mentions_that_no_word_matches_are_left_out_and_counted(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def channels(weights: Weights, story: Story) -> list[list[Vector]]:
     for name in ("entities", "contexts"):
         own = part(weights, f"knowledge.{name}")
         if own:
-            table = own["vectors.table.weight"]
+            table = own["vectors.table.weight" if "vectors.table.weight" in own else "vectors.table"]
             zero = [0.0] * len(table[0])
             vectors = [table[entity] if entity else zero for entity in story.entities]
             # g(e) = tanh(M e + b), e = 0 for a word that names no entity

@@ -305,8 +305,8 @@ def _longest(mentions: list[tuple[str, list[int]]], place: int) -> str:
 def named_words(news: News) -> list[tuple[str, list[int]]]:
     """(entity, places of its words in the story) of each surface form that is found in the title."""
     letters = [(letter, place) for place, character in enumerate(news.title) for letter in character.lower()]
-    found = TOKEN.finditer("".join(letter for letter, _ in letters))
-    tokens = [(match.group(), {letters[i][1] for i in range(*match.span())}) for match in found]
+    matches = TOKEN.finditer("".join(letter for letter, _ in letters))
+    tokens = [(match.group(), {letters[i][1] for i in range(*match.span())}) for match in matches]
     before = len(all_words(news)) - len(tokens)
     result = []
     for entity in json.loads(news.entities) if news.entities.strip() else []:

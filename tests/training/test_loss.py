@@ -12,7 +12,7 @@ from torch import Tensor
 
 from drpn.progress import Silent
 from drpn.training.loop import CHECKPOINT
-from drpn.training.loss import click_loss, dropped_samples, truncated_loss
+from drpn.training.loss import click_loss, dropped_samples, log_loss, truncated_loss
 from drpn.training.settings import TrainingSettings
 from drpn.training.steps import Stepper
 from drpn.training.stopping import Stopped
@@ -42,6 +42,30 @@ def test_loss_against_a_loop() -> None:
     scores, mask = random_scores()
     losses = losses_by_loop(scores.tolist(), mask.tolist())
     assert float(click_loss(scores, mask)) == pytest.approx(sum(losses) / 40, rel=1e-5)
+
+
+def test_log_loss_against_a_loop() -> None:
+    """The first candidate of a sample is the click."""
+    scores, mask = random_scores()
+    losses = []
+    for row, real in zip(scores.tolist(), mask.tolist(), strict=True):
+        for place, (score, is_real) in enumerate(zip(row, real, strict=True)):
+            probability = 1 / (1 + math.exp(-score))
+            if is_real:
+                losses.append(-math.log(probability if place == 0 else 1 - probability))
+    assert float(log_loss(scores, mask)) == pytest.approx(sum(losses) / len(losses), rel=1e-5)
+    assert len(losses) < scores.numel()
+
+
+def test_log_loss_of_extreme_scores_and_masked_slots() -> None:
+    mask = torch.tensor([[True, True, False]])
+    for filler in (0.0, 1e4, math.inf, math.nan):
+        scores = torch.tensor([[0.3, -0.2, filler]], requires_grad=True)
+        log_loss(scores, mask).backward()
+        assert scores.grad is not None
+        assert scores.grad[0].tolist() == pytest.approx([-0.5 / (1 + math.exp(0.3)), 0.5 / (1 + math.exp(0.2)), 0])
+    large = log_loss(torch.tensor([[-1e4, 1e4, 0.0]]), mask)
+    assert float(large) == pytest.approx(1e4)
 
 
 def test_equal_scores_have_the_loss_log_of_their_count() -> None:
@@ -116,6 +140,28 @@ def test_the_dropped_count_rises_linearly_to_its_maximum(step: int, expected: in
 @pytest.mark.parametrize("samples", [1, 2, 3, 127])
 def test_at_least_one_sample_is_kept(samples: int) -> None:
     assert dropped_samples(10**9, samples, rate=0.999, steps=1) < samples
+
+
+def test_a_step_has_the_loss_of_the_settings(tmp_path: Path) -> None:
+    for name, function in (("softmax", click_loss), ("log", log_loss)):
+        loop = toy("nrms", loss=name)(tmp_path)
+        model = loop.model.eval()
+        step = Stepper(model, loop.tables, torch.optim.SGD(model.parameters(), lr=0.0), loop.settings)
+        samples = next(step.batches(loop.sampler.plan(0)))
+        news, batch = step.look_up(samples)
+        expected = function(model.score(model.encode_news(news), batch), batch.candidate_mask).detach()
+        assert float(step(samples)) == pytest.approx(float(expected), rel=1e-6)
+
+
+def test_tce_counts_clicks_and_not_clicks_with_negatives() -> None:
+    """0.2 of 10 samples are 2 clicks with their negatives, however many negatives there are."""
+    assert dropped_samples(50, 10, rate=0.2, steps=50) == 2
+    for negatives in (1, 4):
+        scores = torch.zeros(10, 1 + negatives, requires_grad=True)
+        truncated_loss(scores, torch.ones(scores.shape, dtype=torch.bool), torch.tensor(2)).backward()
+        assert scores.grad is not None
+        assert int((scores.grad == 0).all(1).sum()) == 2  # these samples do not train at all
+        assert int((scores.grad != 0).all(1).sum()) == 8
 
 
 def test_tce_defaults_are_those_of_its_authors_code() -> None:

@@ -77,9 +77,9 @@ class StoryReader:
             labels = [name if name in rows else "" for _, name, rows in self._labels(story)]
             text = title_words(story.title, labels if self.category_words else ())
             words.append(self.data.vocabulary.encode(text, self.like.words.shape[1]))
-            found = mentioned_words(story.title, story.entities, before=len(text) - len(tokens(story.title)))
+            matched = mentioned_words(story.title, story.entities, before=len(text) - len(tokens(story.title)))
             length = self.like.entities.shape[1]
-            entities.append(word_entities(found, self._entity_rows, keep=self.entities, length=length))
+            entities.append(word_entities(matched, self._entity_rows, keep=self.entities, length=length))
             categories.append(self._category_rows.get(labels[0], 0))
             subcategories.append(self._subcategory_rows.get(labels[1], 0))
         empty = self.like.map_tensors(lambda table: table.new_zeros(len(stories), *table.shape[1:]))

@@ -41,7 +41,7 @@ def tune(
     """Search for the best training settings of a model.
 
     Chooses by validation AUC; the test split is not used. Searches `training.rate` (1e-4 to 3e-3), `training.decay`
-    (0, 1 or 5), `model.dropout` (0 to 0.4, if the model has it) and, with `training.loss=tce`, `training.tce_rate`
+    (0, 1 or 5), `model.dropout` (0 to 0.5, if the model has it) and, with `training.loss=tce`, `training.tce_rate`
     (0.05, 0.1 or 0.2). All other settings stay as given. The first trial uses the settings as given. Needs
     `drpn[tune]`.
 

@@ -28,31 +28,32 @@ def mentioned_words(title: str, mentions: Iterable[Mention], *, before: int = 0)
     words = [word for word, _, _ in spans]
     # offsets count characters of the title; lower-casing can turn one character into several
     starts = [0, *accumulate(len(character.lower()) for character in title)]
-    found = []
+    matched = []
     for mention in mentions:
         name, offset = mention.text, -1 if mention.offset is None else mention.offset
         positions = range(0)
         if name and 0 <= offset < len(title) and title[offset : offset + len(name)].lower() == name.lower():
             positions = _overlapping(spans, starts[offset], starts[offset + len(name)])
         if not positions:
-            positions = _nearest(words, tokens(name), [abs(first - max(offset, 0)) for _, first, _ in spans])
+            expected = starts[min(max(offset, 0), len(title))]
+            positions = _nearest(words, tokens(name), [abs(first - expected) for _, first, _ in spans])
         if positions:
-            found.append((mention, range(positions.start + before, positions.stop + before)))
-    return found
+            matched.append((mention, range(positions.start + before, positions.stop + before)))
+    return matched
 
 
 def word_entities(
-    found: Sequence[tuple[Mention, range]], rows: Mapping[str, int], *, keep: int, length: int
+    matched: Sequence[tuple[Mention, range]], rows: Mapping[str, int], *, keep: int, length: int
 ) -> list[int]:
     """The row of the entity that each of the first `length` words names; 0 for none.
 
     At most `keep` entities count, the first of those with a row. If two names share a word, the longer one has it; of
     two names of the same length, the first.
     """
-    known = list(dict.fromkeys(mention.entity for mention, words in found if words.start < length))
+    known = list(dict.fromkeys(mention.entity for mention, words in matched if words.start < length))
     kept = [entity for entity in known if entity in rows][:keep]
     entities, longest = [0] * length, [0] * length
-    for mention, words in found:
+    for mention, words in matched:
         for position in words if mention.entity in kept else ():
             if position < length and len(words) > longest[position]:
                 entities[position], longest[position] = rows[mention.entity], len(words)

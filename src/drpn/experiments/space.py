@@ -1,10 +1,10 @@
-"""The search space of `drpn tune`, the same for every model.
+"""The search space of `drpn tune`, the same for every model; it holds the defaults of each.
 
 | setting | choices |
 |---|---|
 | `training.rate` | 1e-4 to 3e-3 on a log scale, two digits |
 | `training.decay` | 0, 1, 5 |
-| `model.dropout` | 0 to 0.4 in steps of 0.1, where the model has it |
+| `model.dropout` | 0 to 0.5 in steps of 0.1, where the model has it |
 | `training.tce_rate` | 0.05, 0.1, 0.2, where the loss is tce |
 """
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # Optuna is an optional dependency
 
 RATES = (1e-4, 3e-3)
 DECAYS = (0.0, 1.0, 5.0)
-DROPOUTS = (0.0, 0.4)
+DROPOUTS = (0.0, 0.5)
 DROPOUT_STEP = 0.1
 TCE_RATES = (0.05, 0.1, 0.2)
 

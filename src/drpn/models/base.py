@@ -61,6 +61,7 @@ class ClickModel(nn.Module, ABC, Generic[Encoded, Readers]):
     """Scores candidates for users."""
 
     settings: ModelSettings
+    """The model's own settings."""
 
     def limit(self, dataset: Dataset) -> Dataset:
         """The dataset with only the words, the stories of profiles and the neighbours that the model reads."""
@@ -88,7 +89,7 @@ class ClickModel(nn.Module, ABC, Generic[Encoded, Readers]):
 
     @property
     def content(self) -> str:
-        """What the model reads of a title, if that depends on the dataset; tables show it after the model's name."""
+        """The parts of titles that the model reads, if that depends on the dataset; tables add it to its name."""
         return ""
 
     @abstractmethod

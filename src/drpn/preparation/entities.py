@@ -81,24 +81,24 @@ def write_entities(
     mentions = [parse_mentions(*story) for story in zip(stories.news_ids, stories.entities, strict=True)]
     if not any(mentions):
         raise LogError(f"data.entities is {keep}, but no title in these logs has an entity; leave it at 0")
-    found = [
+    matched = [
         mentioned_words(title, story, before=len(words) - len(tokens(title)))
         for title, story, words in zip(stories.titles, mentions, stories.words, strict=True)
     ]
-    named = [{mention.entity for mention, words in story if words.start < length} for story in found]
+    named = [{mention.entity for mention, words in story if words.start < length} for story in matched]
     shown = set().union(*(story for times, story in zip(times_shown[1:], named, strict=True) if times))
     vectors = read_entity_vectors(files.vectors, set().union(*named), kind=f"an {ENTITY_FILE}, as MIND has it")
     rows = {entity: row for row, entity in enumerate(sorted(shown | vectors.keys()), start=1)}
     if not rows:
         raise LogError(f"data.entities is {keep}, but no word of a title shown in training names one; leave it at 0")
     contexts = read_entity_vectors(files.contexts, set(rows), kind=f"a {CONTEXT_FILE} with lines as in {ENTITY_FILE}")
-    table = [[0] * length, *(word_entities(story, rows, keep=keep, length=length) for story in found)]
+    table = [[0] * length, *(word_entities(story, rows, keep=keep, length=length) for story in matched)]
     writer.array("news/word_entities", np.array(table, dtype=np.int32))
     writer.strings("entities/id", Strings.of(["", *rows]))
     for name, read in (("vector", vectors), ("context", contexts)):
         if read:
             writer.array(f"entities/{name}", _vector_table(read, rows))
-    counts = [sum(map(len, titles)) for titles in (mentions, found)]
+    counts = [sum(map(len, titles)) for titles in (mentions, matched)]
     context_share = f", {len(contexts) / len(rows):.1%} with a context" if files.contexts else ""
     progress.note(f"{len(rows):,} entities, {len(vectors) / len(rows):.1%} of them with a vector{context_share}")
     progress.note(f"mentions of entities found in the words of titles: {counts[1]:,} of {counts[0]:,}")

@@ -3,6 +3,7 @@
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.nn.functional import softplus
 
 
 def click_losses(scores: Float[Tensor, "B C"], mask: Bool[Tensor, "B C"]) -> Float[Tensor, "B"]:
@@ -19,10 +20,23 @@ def click_loss(scores: Float[Tensor, "B C"], mask: Bool[Tensor, "B C"]) -> Float
     return click_losses(scores, mask).mean()
 
 
+def log_loss(scores: Float[Tensor, "B C"], mask: Bool[Tensor, "B C"]) -> Float[Tensor, ""]:
+    """Return the mean of -log s(y+) of clicks and -log(1 - s(y-)) of negatives, where s is the sigmoid.
+
+    Masked slots do not count.
+    """
+    logits = scores.float().masked_fill(~mask, 0.0)
+    # -log s(y) = softplus(-y) and -log(1 - s(y)) = softplus(y)
+    losses = torch.cat([softplus(-logits[:, :1]), softplus(logits[:, 1:])], dim=1)
+    return (losses * mask).sum() / mask.sum()
+
+
 def truncated_loss(
     scores: Float[Tensor, "B C"], mask: Bool[Tensor, "B C"], dropped: Int[Tensor, ""]
 ) -> Float[Tensor, ""]:
     """Truncated cross-entropy: the mean loss without the `dropped` samples of largest loss; ties drop the first.
+
+    A sample is one click with its negatives, so this drops that many clicks, each with its negatives.
 
     Wang, Feng, He, Nie and Chua, "Denoising Implicit Feedback for Recommendation", WSDM 2021.
     """
@@ -34,6 +48,8 @@ def truncated_loss(
 
 def dropped_samples(step: int, samples: int, *, rate: float, steps: int) -> int:
     """Return how many of `samples` TCE drops after `step` steps: the share epsilon(T) = min(alpha T, epsilon_max).
+
+    The share counts samples, which have one click each; it is a share of clicks, not of clicks and negatives.
 
     `rate` is epsilon_max, which is reached after `steps` steps, so alpha is `rate` / `steps`. Rounded down, so that a
     batch never becomes empty.

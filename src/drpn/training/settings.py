@@ -34,11 +34,13 @@ class TrainingSettings:
     equivalent to Adam, so the trained weights differ."""
     negatives: int = 4
     """l_k: skipped stories sampled for each click from the same impression."""
-    loss: Literal["softmax", "tce"] = "softmax"
-    """softmax: every sample counts. tce: truncated cross-entropy, which drops the samples of largest loss as noise
-    (Wang et al., WSDM 2021)."""
+    loss: Literal["softmax", "log", "tce"] = "softmax"
+    """softmax: of the click among its negatives. log: log loss of each click and each negative alone. tce: truncated
+    cross-entropy, the softmax without the samples of largest loss, which count as noise (Wang et al., WSDM 2021)."""
     tce_rate: float = 0.2
-    """epsilon_max: the largest share of a batch that tce drops. The default is that of the TCE authors' code."""
+    """epsilon_max: the largest share of the samples of a batch, so of its clicks, that tce drops. The number is that of
+    the TCE authors' code, where it is a share of clicks and negatives together, though only clicks are dropped: with
+    their one negative a click it drops up to 0.4 of the clicks."""
     tce_steps: int = 30_000
     """Steps over which the dropped share rises linearly from 0 to `tce_rate`. The default is that of the TCE authors'
     code."""

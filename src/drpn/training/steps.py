@@ -19,7 +19,7 @@ from drpn.batches.samples import Plan
 from drpn.batches.tables import Tables
 from drpn.models.base import ClickModel
 from drpn.training.devices import precision
-from drpn.training.loss import click_loss, dropped_samples, truncated_loss
+from drpn.training.loss import click_loss, dropped_samples, log_loss, truncated_loss
 from drpn.training.prefetch import prefetch
 from drpn.training.settings import TrainingSettings
 
@@ -96,7 +96,7 @@ class Stepper:
             scores = self.model.score(self.model.encode_news(news), batch)
         if self.settings.loss == "tce":
             return truncated_loss(scores, batch.candidate_mask, self._dropped)
-        return click_loss(scores, batch.candidate_mask)
+        return (log_loss if self.settings.loss == "log" else click_loss)(scores, batch.candidate_mask)
 
     def learn(self, loss: Float[Tensor, ""]) -> Float[Tensor, ""]:
         """Back-propagate the loss and update the weights."""

@@ -29,6 +29,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn.functional import embedding
 
 from drpn.batches.batch import Context, NewsRows, Profiles
 from drpn.layers.attention import masked_softmax, where_present
@@ -56,7 +57,7 @@ class DknSettings(ModelSettings):
     size: int = 100
     """d: size of word vectors, and of transformed entity and context vectors."""
     channels: Literal["auto", "words", "entities", "contexts"] = "auto"
-    """What the convolution reads. words: words alone; entities: words and the entities that they name; contexts: words,
+    """Input of the convolution. words: words alone; entities: words and the entities that they name; contexts: words,
     entities and contexts of entities. auto: all that the dataset has."""
     filters: int = 100
     """m: filters of each width."""
@@ -66,6 +67,9 @@ class DknSettings(ModelSettings):
     """Size of the hidden layer of the attention network H."""
     hidden: int = 300
     """Size of the hidden layer of the prediction network G."""
+    train_entities: bool = False
+    """Train the entity and context vectors of files further. Off: they stay as they are, and an entity that a file does
+    not have has zeros. Vectors that no file gives are always trained."""
     normalisation: bool = True
     """Batch normalisation in H and G; the paper does not have it."""
     dropout: float = 0.0
@@ -91,13 +95,30 @@ class Kcnn(nn.Module):
         return where_present(torch.cat(maxima, dim=-1), mask.any(-1), self.nothing)
 
 
+class FixedVectors(nn.Module):
+    """Vectors of entities that training does not change."""
+
+    table: Tensor
+
+    def __init__(self, vectors: NDArray[np.float32]) -> None:
+        super().__init__()
+        self.register_buffer("table", torch.from_numpy(np.array(vectors)))
+
+    def forward(self, entities: Int[Tensor, "U W"]) -> Float[Tensor, "U W D"]:
+        """The vector of each entity."""
+        return embedding(entities, self.table)
+
+
 class Knowledge(nn.Module):
     """One channel: g(e) = tanh(M e + b) of the entity that each word names, or of that entity's context."""
 
-    def __init__(self, size: int, entities: int, vectors: NDArray[np.float32] | None) -> None:
+    def __init__(self, size: int, entities: int, vectors: NDArray[np.float32] | None, *, train: bool) -> None:
         super().__init__()
         width = size if vectors is None else vectors.shape[1]
-        self.vectors = WordVectors(max(entities, 1), width, vectors)  # at least the row of padding
+        if train or vectors is None:
+            self.vectors: nn.Module = WordVectors(max(entities, 1), width, vectors)  # at least the row of padding
+        else:
+            self.vectors = FixedVectors(vectors)
         self.transform = nn.Linear(width, size)  # M and b
 
     def forward(self, entities: Int[Tensor, "U W"]) -> Float[Tensor, "U W D"]:
@@ -193,7 +214,10 @@ class Dkn(ClickModel[DknRows, DknReaders]):
         self.words = WordVectors(shape.words, settings.size, shape.vectors)
         tables = {"entities": shape.entity_vectors, "contexts": shape.context_vectors}
         self.knowledge = nn.ModuleDict(
-            {name: Knowledge(settings.size, shape.entities, tables[name]) for name in self.channels[1:]}
+            {
+                name: Knowledge(settings.size, shape.entities, tables[name], train=settings.train_entities)
+                for name in self.channels[1:]
+            }
         )
         self.dropout = Dropout(settings.dropout)
         self.title = Kcnn(settings.size * len(self.channels), settings.filters, settings.window)

@@ -4,8 +4,8 @@ Wu, Wu, An, Huang, Huang and Xie, "NPA: Neural News Recommendation with Personal
 are the paper's; `docs/paper-map.md` lists its parts with their tests.
 
 A story vector depends on the user, but its words do not. Computed once per story: the convolution c_i of each word.
-Computed once per user: p, whose product with c_i is the logit of the word. One inner product and one weighted sum over
-words are left for each clicked story and each candidate.
+Computed once per user: tanh(W_p q_w + w_p), whose product with c_i is the logit of the word. One inner product and one
+weighted sum over words are left for each clicked story and each candidate.
 
 The official code (microsoft/recommenders) computes logits in another way (`logits="code"`): there the tanh is over the
 word instead of the user, and is computed once per story.
@@ -14,7 +14,7 @@ Departs from the paper: users that training never saw share a learned "unknown" 
 every step, to a share of the other users.
 """
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -64,8 +64,8 @@ class NpaSettings(ModelSettings):
             raise ValueError(f"logits is {self.logits!r}; it takes 'paper' or 'code'")
 
 
-class PersonalAttention(nn.Module):
-    """The sum of items, weighted by the softmax of q^T k, where q depends on the user and k on the item."""
+class PersonalAttention(nn.Module, ABC):
+    """The sum of items, weighted by the softmax of the products of the user's query and each item's key."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -73,11 +73,11 @@ class PersonalAttention(nn.Module):
 
     @abstractmethod
     def queries(self, users: Float[Tensor, "B E"]) -> Float[Tensor, "B h"]:
-        """q of each user."""
+        """The query of each user."""
 
     @abstractmethod
     def keys(self, items: Float[Tensor, "... D"]) -> Float[Tensor, "... h"]:
-        """k of each item; it does not depend on the user."""
+        """The key of each item; it does not depend on the user."""
 
     def forward(
         self,
@@ -94,7 +94,7 @@ class PersonalAttention(nn.Module):
 
 
 class PaperAttention(PersonalAttention):
-    """Logits i^T tanh(W p + w) of items i, with the preference p = ReLU(V e_u + v) of the user e_u."""
+    """Logits i^T tanh(W q + w) of items i, with the preference q = ReLU(V e_u + v) of the user e_u."""
 
     def __init__(self, user_size: int, size: int, hidden: int) -> None:
         super().__init__(size)
@@ -102,8 +102,10 @@ class PaperAttention(PersonalAttention):
         self.query = nn.Linear(hidden, size)  # W and w
 
     def queries(self, users: Float[Tensor, "B E"]) -> Float[Tensor, "B D"]:
-        """tanh(W ReLU(V e_u + v) + w) of each user."""
-        return torch.tanh(self.query(torch.relu(self.preference(users))))
+        """tanh(W q + w) of each user."""
+        # q = ReLU(V e_u + v)
+        preference = torch.relu(self.preference(users))
+        return torch.tanh(self.query(preference))
 
     def keys(self, items: Float[Tensor, "... D"]) -> Float[Tensor, "... D"]:
         """The items themselves."""
@@ -184,7 +186,7 @@ class Npa(ClickModel[NpaRows, NpaReaders]):
         mask = encoded.mask[positions]  # (B P W)
         rows = gather_at((encoded.words, encoded.keys), positions)
         words, keys = (split_heads(values, mask.shape[-1]) for values in rows)  # (B P W F) (B P W h)
-        # r = sum of alpha_i c_i with alpha_i = softmax over i of q_w^T k_i
+        # r = sum of alpha_i c_i with alpha_i = softmax over i of the logit of c_i for this user
         titles: Aggregated = self.title(query, keys, words, mask)
         return titles
 
@@ -193,7 +195,7 @@ class Npa(ClickModel[NpaRows, NpaReaders]):
         users = self.users(profiles.users)  # (B E)
         query = self.title.queries(users)
         clicked = self.drop_pooled(self.read_titles(encoded, query, profiles.clicked).vector.unsqueeze(1))  # (B 1 H F)
-        # u = sum of alpha_i r_i with alpha_i = softmax over i of q_d^T k_i
+        # u = sum of alpha_i r_i with alpha_i = softmax over i of the logit of r_i for this user
         user: Aggregated = self.clicks(
             self.clicks.queries(users), self.clicks.keys(clicked), clicked, profiles.clicked_mask.unsqueeze(1)
         )
