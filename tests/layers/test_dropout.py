@@ -37,3 +37,8 @@ def test_the_same_seed_drops_the_same() -> None:
     first = Dropout(0.5)(values)
     torch.manual_seed(5)
     assert torch.equal(first, Dropout(0.5)(values))
+
+
+def test_every_call_drops_other_values() -> None:
+    values = torch.rand(7, 9)
+    assert not torch.equal(Dropout(0.5)(values), Dropout(0.5)(values))

@@ -61,13 +61,9 @@ NETWORKS = {
         ],
         IN_FACTORS,
     ),
-    "dkn": Network("dkn", {}, [Place("dropout", 12, "words.table")], {}),
-    "dkn with entities": Network(
-        "dkn",
-        {"entities": True},
-        [Place("dropout", 12, "words.table"), Place("entities.dropout", 12, "entities.vectors")],
-        {},
-    ),
+    "dkn": Network("dkn", {}, [Place("dropout", 36, "words.table")], {}),
+    "dkn, its entities and contexts": Network("dkn", {}, [Place("dropout", 36, "knowledge.")], {}),
+    "dkn of words": Network("dkn", {"channels": "words"}, [Place("dropout", 12, "words.table")], {}),
     "lstur": Network("lstur", {}, convolved("title"), {"users.ids": "masking"}),
     "lstur con": Network("lstur", {"combine": "con"}, convolved("title"), {"users.ids": "masking"}),
     "lstur of the official code": Network(
@@ -189,10 +185,13 @@ def test_every_share_is_that_of_the_settings(network: Network) -> None:
 
 @every_network
 def test_unknown_ids_are_drawn_in_training(network: Network) -> None:
-    """With nearly all ids replaced, a training step reads the "unknown" vector instead of each."""
+    """With nearly all ids replaced, a step reads the "unknown" vector instead of each; ids of neighbours stay."""
     for name in network.unknown:
         model, unknown = drops_nothing(network), drops_nothing(network)
+        calls: list[int] = []
+        model.get_submodule(name).register_forward_hook(lambda _, given, __, calls=calls: calls.append(given[0].dim()))
         known = real_scores(model, impressions())
+        assert calls == [1]  # for the users of a batch, or for its stories
         model.get_submodule(name).dropped = 1 - 1e-12  # type: ignore[assignment]
         unknown.get_submodule(name).register_forward_hook(lambda module, _, ids: module.unknown.expand_as(ids))
         actual = real_scores(model, impressions())
