@@ -112,8 +112,7 @@ def passes(at: Lengths, seed: int) -> dict[str, Callable[[], Any]]:
         return torch.from_numpy(rng.integers(1, below, size))
 
     catalogue = NewsRows(torch.arange(NEWS), draw(WORDS, NEWS, at.title), draw(NEWS, NEWS, NEIGHBOURS),
-                         torch.ones(NEWS, dtype=torch.int64), torch.ones(NEWS, dtype=torch.int64),
-                         torch.ones(NEWS, dtype=torch.bool))  # fmt: skip
+                         torch.ones(NEWS, dtype=torch.int64), torch.ones(NEWS, dtype=torch.int64))  # fmt: skip
     users = torch.arange(1, USERS + 1)
     profiles = Profiles(users, draw(NEWS, USERS, at.clicked), draw(NEWS, USERS, at.skipped))
     batch = Batch(profiles, draw(NEWS, USERS, CANDIDATES), Context(torch.zeros_like(users)))

@@ -45,7 +45,7 @@ def tables(clicked: Sequence[Sequence[int]] = (), skipped: Sequence[Sequence[int
     """Profiles of the first users, with up to 6 clicked and 9 skipped stories; those of the others are empty."""
     rows = torch.arange(NEWS, dtype=torch.int32)
     zeros = torch.zeros_like(rows)
-    news = NewsRows(rows, zeros[:, None], zeros[:, None], zeros, zeros, zeros.bool())
+    news = NewsRows(rows, zeros[:, None], zeros[:, None], zeros, zeros)
     clicked_rows = padded([*clicked, *[[]] * (USERS - len(clicked))], 6)
     skipped_rows = padded([*skipped, *[[]] * (USERS - len(skipped))], 9)
     return Tables(news, clicked_rows, skipped_rows)

@@ -39,7 +39,7 @@ def news() -> NewsRows:
     neighbours[0] = 0
     zeros = torch.zeros_like(rows)
     words = random_rows(9, NEWS, 4)
-    return NewsRows(rows, words, neighbours, zeros, zeros, rows > 3, entities, abstract, neighbours)
+    return NewsRows(rows, words, neighbours, zeros, zeros, entities, abstract, neighbours)
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def batch() -> RowBatch:
 
 def test_optional_fields_have_no_columns_by_default() -> None:
     zeros = torch.zeros(3, dtype=torch.int32)
-    news = NewsRows(zeros, zeros[:, None], zeros[:, None], zeros, zeros, zeros.bool())
+    news = NewsRows(zeros, zeros[:, None], zeros[:, None], zeros, zeros)
     assert news.entities.shape == news.abstract.shape == news.neighbour_positions.shape == (3, 0)
     assert (
         news.part(slice(1, None)).neighbour_positions.shape

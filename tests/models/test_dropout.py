@@ -160,7 +160,8 @@ def test_nothing_passes_around_a_dropout(network: Network) -> None:
     _, full = step(model)
     for source in {place.source for place in network.places}:
         through = {number for number, place in enumerate(network.places) if place.source == source}
-        names = [name for name in full if name.startswith(source)]
+        # without id dropout no story of a batch is unknown
+        names = [name for name in full if name.startswith(source) and not name.endswith("unknown")]
         assert names
         _, without = step(model, through)
         for name in names:

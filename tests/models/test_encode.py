@@ -22,7 +22,7 @@ def random_stories() -> NewsRows:
     words = torch.randint(1, WORDS, (NEWS, WIDTH), generator=random) * (torch.arange(WIDTH) < lengths)
     neighbours = torch.randint(0, NEWS, (NEWS, 3), generator=random)
     labels = torch.randint(0, 4, (NEWS,), generator=random)
-    return NewsRows(rows, words, neighbours, labels, labels, rows % 3 != 0, neighbour_positions=neighbours)
+    return NewsRows(rows, words, neighbours, labels, labels, neighbour_positions=neighbours)
 
 
 @pytest.mark.parametrize("step", [1, 7, NEWS, 100])

@@ -116,7 +116,7 @@ def test_deepfm() -> None:
         for of in (lambda story: story.category, lambda story: story.subcategory, lambda story: story.words[0])
     )
     rows, nothing = torch.arange(len(stories)), torch.zeros(len(stories), 5, dtype=torch.long)
-    news = NewsRows(rows, words.unsqueeze(1), nothing, category, subcategory, rows >= 0)
+    news = NewsRows(rows, words.unsqueeze(1), nothing, category, subcategory)
     users, clicked = torch.arange(1, len(HISTORIES) + 1), padded(HISTORIES, more=0)
     candidates = rows[1:].expand(len(HISTORIES), -1)
     batch = make_batch(users, clicked, clicked[:, :0], candidates)

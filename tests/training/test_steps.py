@@ -19,7 +19,7 @@ NEWS, USERS = 60, 12
 def tables() -> Tables:
     torch.manual_seed(0)
     rows = torch.arange(NEWS)
-    news = NewsRows(rows, torch.randint(0, 9, (NEWS, 4)), torch.randint(0, NEWS, (NEWS, 3)), rows, rows, rows > 3)
+    news = NewsRows(rows, torch.randint(0, 9, (NEWS, 4)), torch.randint(0, NEWS, (NEWS, 3)), rows, rows)
     return Tables(news, torch.randint(0, NEWS, (USERS, 5)), torch.randint(0, NEWS, (USERS, 7)))
 
 

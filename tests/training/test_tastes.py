@@ -54,7 +54,7 @@ class Newsroom:
         neighbours[~OLD] = 0
         words[0] = neighbours[0] = 0
         return NewsRows(
-            torch.arange(STORIES), words, neighbours, self.topic, self.topic, OLD, neighbour_positions=neighbours
+            torch.arange(STORIES), words, neighbours, self.topic, self.topic, neighbour_positions=neighbours
         )
 
     def tables(self) -> Tables:
