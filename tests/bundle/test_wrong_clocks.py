@@ -3,7 +3,9 @@
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import ibis
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 
@@ -11,8 +13,10 @@ from contract_cases import small_settings
 from drpn.bundle.files import Bundle, data_shape, write_bundle
 from drpn.bundle.recommender import Recommender
 from drpn.dataset.folder import SPLITS, Dataset
+from drpn.logs.engines.duckdb import duckdb_engine
 from drpn.models.catalogue import CATALOGUE
-from drpn.progress import Lines
+from drpn.preparation.times import leave_out_implausible
+from drpn.progress import Lines, Silent
 from drpn.recipes.prepare import prepare
 from writing import MindLine, write_mind
 
@@ -101,6 +105,15 @@ def test_many_impressions_far_from_the_others_are_kept(tmp_path: Path) -> None:
                          "them if they are wrong")  # fmt: skip
     names = {name for split in SPLITS for name in dataset.impressions(split).ids}
     assert names >= {f"{900 + number}" for number in range(5)}
+
+
+def test_no_impressions_have_no_implausible_times(tmp_path: Path) -> None:
+    with duckdb_engine(tmp_path) as engine:
+        nothing = {"impression": pa.array([], pa.int64()), "impression_id": pa.array([], pa.string())}
+        impressions = engine.materialize(
+            "none", ibis.memtable(pa.table(nothing | {"time": pa.array([], pa.timestamp("us"))}))
+        )
+        assert leave_out_implausible(engine, impressions, impressions, Silent())[2] == 0
 
 
 def test_a_log_without_wrong_clocks_has_no_note(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from drpn.logs.engines.engine import Engine
 from drpn.logs.tables import Logs
 from drpn.progress import Progress
 
-CONFLICTS = 0.01
-"""Largest share of impressions that may label a story both clicked and not clicked."""
+CONFLICTS = 100
+"""At most one impression in this many may label a story both clicked and not clicked."""
 
 
 def merge_repeats(
@@ -35,7 +35,7 @@ def merge_repeats(
     if counts["conflicting_labels"]:
         example = _example(engine, logs, news, repeats.filter(both))
         total = int(engine.single_row(logs.impressions.aggregate(rows=logs.impressions.count()))["rows"])
-        if found["impressions"] > CONFLICTS * total:
+        if CONFLICTS * found["impressions"] > total:
             raise LogError(
                 f"{found['impressions']:,} of {total:,} impressions label a story both clicked and not clicked, such "
                 f"as {example}; write one row for each story of an impression, 1 if it was clicked and 0 if not"

@@ -8,8 +8,8 @@ from drpn.dataset.times import FAR_DAYS, plausible_days
 from drpn.logs.engines.engine import Engine
 from drpn.progress import Progress
 
-LEFT_OUT = 0.01
-"""Impressions with an implausible time are left out if they are at most this share of all, and kept if more."""
+LEFT_OUT = 100
+"""Impressions with an implausible time are left out if they are at most one in this many, and kept if more."""
 
 
 def day_number(times: ir.TimestampColumn) -> ir.IntegerColumn:
@@ -29,6 +29,8 @@ def leave_out_implausible(
     days = numbered.group_by("day").aggregate(rows=numbered.count())
     found = [row for batch in engine.stream(days) for row in batch.to_pylist()]
     numbers, counts = (np.array([row[name] for row in found], dtype=np.int64) for name in ("day", "rows"))
+    if not len(numbers):
+        return impressions, shown, 0
     first, last = plausible_days(numbers, counts)
     total, implausible = int(counts.sum()), int(counts[(numbers < first) | (numbers > last)].sum())
     if not implausible:
@@ -38,7 +40,7 @@ def leave_out_implausible(
     example = engine.single_row(
         strange.order_by("impression").limit(1).select("impression_id", time=strange.time.cast("string"))
     )
-    few = implausible <= LEFT_OUT * total
+    few = LEFT_OUT * implausible <= total
     progress.note(
         f"impressions more than {FAR_DAYS} days before or after the others: {implausible:,} of {total:,}, such as "
         f"{example['impression_id']} of {example['time']}; "
