@@ -34,11 +34,11 @@ from drpn.output import atomic_file, atomic_folder
 from drpn.version import VERSION
 from drpn.versioned import read_versioned, write_versioned
 
+_REMEDY = "train again, or copy the whole bundle again"
 FORMAT = 1
 MANIFEST, WEIGHTS, CARD = "manifest.json", "model.safetensors", "README.md"
 _LATEST = "latest/"
 _PREFIXES = ("news/", "categories/", "subcategories/", "users/", "words/word", "entities/id", _LATEST)
-_REMEDY = "train again, or copy the whole bundle again"
 _LEFT_OUT = ("news/abstract.", "news/title_entities", "news/abstract_entities", "news/entities")
 
 
