@@ -1,17 +1,21 @@
 """The number of threads follows from what the machine gives, not from its number of cores."""
 
+import json
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import torch
 
+from drpn.recipes import train
 from drpn.training import threads
 from drpn.training.threads import choose_threads, measure_threads, usable_cores, use_threads
+from small_training import train_small
 
 
 @pytest.fixture(autouse=True)
@@ -97,3 +101,27 @@ def test_one_thread_on_cores_that_others_use(monkeypatch: pytest.MonkeyPatch) ->
         for process in busy:
             process.kill()
             process.wait()
+
+
+def test_a_run_records_its_threads_and_uses_them_again(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used = []
+
+    def validate(*arguments: object) -> float:
+        used.append(torch.get_num_threads())
+        if len(used) == 1:
+            raise KeyboardInterrupt  # after the first checkpoint
+        return float(len(used))
+
+    monkeypatch.setattr(train, "validation_auc", validate)
+    for chosen, resume in ((2, False), (1, True)):
+        monkeypatch.setattr(train, "choose_threads", lambda asked, chosen=chosen: asked or chosen)
+        with suppress(KeyboardInterrupt):
+            train_small(data, tmp_path / "run", resume=resume, save_seconds=0.0, batch=4)
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["threads"] == 2
+    assert set(used) == {2}
+    assert torch.get_num_threads() == 2
+    train_small(data, tmp_path / "asked", threads=1, epochs=1)
+    assert used[-1] == 1
+    assert json.loads((tmp_path / "asked" / "run.json").read_text())["threads"] == 1

@@ -35,7 +35,10 @@ def tune(
     config: Config = None,
     sets: Sets = None,
     seed: Annotated[
-        int, typer.Option(min=0, help="Random seed of the search; the same seed gives the same trials on a CPU.")
+        int,
+        typer.Option(
+            min=0, help="Random seed of the search; the same seed and number of threads give the same trials on a CPU."
+        ),
     ] = 0,
 ) -> None:
     """Search for the best training settings of a model.

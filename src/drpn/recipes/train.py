@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from drpn.training.loop import CHECKPOINT, Loop, OnPoint, Trained
 from drpn.training.memory import keep_freed_memory
 from drpn.training.settings import TrainingSettings
 from drpn.training.tensorboard import check_tensorboard, event_files
+from drpn.training.threads import choose_threads, use_threads
 
 
 @one_writer
@@ -57,19 +58,25 @@ def train(
     if not len(clicks):
         raise TrainingError(f"{folder} has nothing to train on: no impression has a click and a skip")
     facts = run_facts(dataset, model, settings, training)
+    if device.type == "cpu":
+        facts["threads"] = choose_threads(training.threads)
     run = Run.start(out, facts, former_settings(type(settings)), resume=resume)
     if resume and (out / BUNDLE).exists():
         run.check_bundle()
         progress.note(f"{out} is already fully trained")
         return run
     try:
-        on_cpu = keep_freed_memory() if device.type == "cpu" else nullcontext()
-        with explain_out_of_memory("training.batch", training.batch), on_cpu:
+        with explain_out_of_memory("training.batch", training.batch), ExitStack() as on_cpu:
+            where = device.type if data_place == device else f"{device.type}, data in host memory"
+            if device.type == "cpu":
+                on_cpu.enter_context(keep_freed_memory())
+                threads = training.threads or run.facts.get("threads", facts["threads"])
+                on_cpu.enter_context(use_threads(threads))
+                where = f"cpu, {threads} thread{'s' if threads > 1 else ''}"
             torch.manual_seed(training.seed)
             network = chosen.model(settings, data_shape(dataset)).to(device)
             tables = Tables.from_dataset(network.limit(dataset), data_place, reads=network.reads, needs=network.needs)
             sampler = Sampler(clicks, tables, training.batch, training.negatives, training.seed)
-            where = device.type if data_place == device else f"{device.type}, data in host memory"
             if note := fewer_neighbours(model, settings, dataset):
                 progress.note(note)
             progress.note(f"{model}: {_parameter_count(network):,} parameters, {len(clicks):,} clicks, on {where}")

@@ -5,8 +5,8 @@ from typing import Literal, cast, get_args
 
 from drpn.layers.precision import Precision
 
-DEVICE_SETTINGS = ("device", "compile", "record", "data", "save_seconds")
-"""Settings that change how a training runs, not what it learns; a run can be resumed with different ones."""
+DEVICE_SETTINGS = ("device", "threads", "compile", "record", "data", "save_seconds")
+"""Settings that change how a training runs, not what it learns, up to rounding; a run can be resumed with others."""
 WeightKind = Literal["tables", "matrices", "norms", "biases", "missing", "scalars"]
 """The kinds of weights of a model that decay can spare."""
 WEIGHT_KINDS: tuple[WeightKind, ...] = get_args(WeightKind)
@@ -56,9 +56,13 @@ class TrainingSettings:
     patience: int = 2
     """Stop after this many epochs without a better validation AUC."""
     seed: int = 0
-    """Seed of weights, sampling and dropout. On a CPU the same seed and settings give the same weights."""
+    """Seed of weights, sampling and dropout. On a CPU the same seed, settings and number of threads give the same
+    weights. Another number of threads adds numbers in another order, so the weights differ after some digits."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """auto: a GPU if there is one, otherwise the CPU."""
+    threads: int = 0
+    """Threads on a CPU. 0: all cores, or one where others use the cores and one is faster; measured before training,
+    written to run.json and used again when the run is resumed."""
     precision: Precision = "auto"
     """Precision of matrix products in training and evaluation; weights stay in fp32. auto: bf16 on a GPU, fp32 on a
     CPU."""
@@ -77,10 +81,9 @@ class TrainingSettings:
         for name in ("epochs", "batch", "negatives", "patience", "tce_steps"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it takes 1 or more")
-        if self.seed < 0:
-            raise ValueError(f"seed is {self.seed}; it takes 0 or more")
-        if self.decay < 0:
-            raise ValueError(f"decay is {self.decay}; it takes 0 or more")
+        for name in ("seed", "decay", "threads"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} is {getattr(self, name)}; it takes 0 or more")
         for kind in self.undecayed.split():
             if kind not in WEIGHT_KINDS:
                 raise ValueError(f"undecayed names '{kind}'; choose from {', '.join(WEIGHT_KINDS)}")
