@@ -62,10 +62,10 @@ class Builder:
             with self.progress.stage("matching shown stories"):
                 news = news_rows(self.engine, self.logs)
                 shown = shown_rows(self.engine, self.logs, news, skip_unknown=skip_unknown, progress=self.progress)
-                shown, found = merge_repeats(self.engine, self.logs, shown, news, self.progress)
+                shown, corrections = merge_repeats(self.engine, self.logs, shown, news, self.progress)
             with self.progress.stage("splitting impressions"):
                 known = known_impressions(self.engine, self.logs, shown)
-                known, shown, found["implausible_times"] = leave_out_implausible(
+                known, shown, corrections["implausible_times"] = leave_out_implausible(
                     self.engine, known, shown, self.progress
                 )
                 windows = split(self.engine, known, parts=self.logs.parts, settings=self.settings)
@@ -106,7 +106,7 @@ class Builder:
                 )
             profile = profile_stretch(self.engine, impressions, windows)
             left_out = self._left_out(impressions, feedback, windows)
-        return self._statistics(user_count, news_count, words, counts, profile) | left_out | found
+        return self._statistics(user_count, news_count, words, counts, profile) | left_out | corrections
 
     def _impressions(self, known: ir.Table, users: ir.Table) -> ir.Table:
         """The impressions with user rows in place of ids and codes in place of texts."""

@@ -22,22 +22,22 @@ def merge_repeats(
     groups = shown.group_by("impression", "news").aggregate(rows=shown.count(), clicks=shown.clicked.sum())
     repeats = engine.materialize("repeats", groups.filter(groups.rows > 1))
     both = (repeats.clicks > 0) & (repeats.clicks < repeats.rows)
-    found = engine.single_row(
+    totals = engine.single_row(
         repeats.aggregate(
             repeated=(repeats.rows - 1).sum().coalesce(0),
             conflicts=both.sum().coalesce(0),
             impressions=repeats.impression.nunique(where=both),
         )
     )
-    counts = {"repeated_stories": int(found["repeated"]), "conflicting_labels": int(found["conflicts"])}
+    counts = {"repeated_stories": int(totals["repeated"]), "conflicting_labels": int(totals["conflicts"])}
     if not counts["repeated_stories"]:
         return shown, counts
     if counts["conflicting_labels"]:
         example = _example(engine, logs, news, repeats.filter(both))
         total = int(engine.single_row(logs.impressions.aggregate(rows=logs.impressions.count()))["rows"])
-        if CONFLICTS * found["impressions"] > total:
+        if CONFLICTS * totals["impressions"] > total:
             raise LogError(
-                f"{found['impressions']:,} of {total:,} impressions label a story both clicked and not clicked, such "
+                f"{totals['impressions']:,} of {total:,} impressions label a story both clicked and not clicked, such "
                 f"as {example}; write one row for each story of an impression, 1 if it was clicked and 0 if not"
             )
         progress.note(

@@ -27,8 +27,8 @@ def leave_out_implausible(
     """
     numbered = impressions.select(day=day_number(impressions.time))
     days = numbered.group_by("day").aggregate(rows=numbered.count())
-    found = [row for batch in engine.stream(days) for row in batch.to_pylist()]
-    numbers, counts = (np.array([row[name] for row in found], dtype=np.int64) for name in ("day", "rows"))
+    rows = [row for batch in engine.stream(days) for row in batch.to_pylist()]
+    numbers, counts = (np.array([row[name] for row in rows], dtype=np.int64) for name in ("day", "rows"))
     if not len(numbers):
         return impressions, shown, 0
     first, last = plausible_days(numbers, counts)
