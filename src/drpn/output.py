@@ -83,9 +83,10 @@ def lock_folder(folder: Path) -> Iterator[None]:
 @contextmanager
 def lock_target(target: Path) -> Iterator[None]:
     """Hold a lock next to a file or folder that does not have to exist; fail if another process holds it."""
+    target = Path(os.path.abspath(target))  # noqa: PTH100 (as in `atomic_folder`)
     with explain_write_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-    with _lock(target.with_name(f".{target.name}.lock"), target):
+    with _lock(target.parent / f".{target.name}.lock", target):
         yield
 
 
