@@ -136,6 +136,14 @@ def test_a_writer_that_ends_leaves_no_lock(tmp_path: Path, start: Start) -> None
     assert names(tmp_path) == ["atomic_folder"]
 
 
+def test_the_current_folder_can_be_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    with lock_target(Path()), pytest.raises(OutputError, match="another process is using"):
+        fill(tmp_path / "here", "one")
+    assert names(tmp_path) == ["here"]
+
+
 def test_files_that_look_like_locks_are_kept(tmp_path: Path) -> None:
     (tmp_path / ".lock").write_text("of another program")
     with lock_folder(tmp_path):

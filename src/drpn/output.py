@@ -19,7 +19,7 @@ from drpn.errors import OutputError
 MARK = ".drpn"
 """File that marks the folders made by `atomic_folder`; no other folder is ever replaced."""
 LOCK = ".drpn.lock"
-"""File that is locked in a folder while a process writes to it."""
+"""File that is locked while a process writes: in the folder, or next to the target, with its name before it."""
 P = ParamSpec("P")
 T = TypeVar("T")
 _UMASK_LOCK = threading.Lock()
@@ -83,9 +83,10 @@ def lock_folder(folder: Path) -> Iterator[None]:
 @contextmanager
 def lock_target(target: Path) -> Iterator[None]:
     """Hold a lock next to a file or folder that does not have to exist; fail if another process holds it."""
+    target = Path(os.path.abspath(target))  # noqa: PTH100 (as in `atomic_folder`)
     with explain_write_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-    with _lock(target.with_name(f".{target.name}.lock"), target):
+    with _lock(target.parent / f".{target.name}{LOCK}", target):
         yield
 
 
@@ -104,7 +105,7 @@ def one_writer(job: Callable[Concatenate[Path, Path, P], T]) -> Callable[Concate
 def _lock(file: Path, target: Path) -> Iterator[None]:
     """Hold the lock of a file, which is created and removed; the system frees the lock of a dead process.
 
-    On a file system without locks, such as some of clusters, everyone may write.
+    On a file system without locks, as on some clusters, everyone may write.
     """
     with explain_write_errors(target):
         while True:
