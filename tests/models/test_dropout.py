@@ -61,13 +61,9 @@ NETWORKS = {
         ],
         IN_FACTORS,
     ),
-    "dkn": Network("dkn", {}, [Place("dropout", 12, "words.table")], {}),
-    "dkn with entities": Network(
-        "dkn",
-        {"entities": True},
-        [Place("dropout", 12, "words.table"), Place("entities.dropout", 12, "entities.vectors")],
-        {},
-    ),
+    "dkn": Network("dkn", {}, [Place("dropout", 36, "words.table")], {}),
+    "dkn, its entities and contexts": Network("dkn", {}, [Place("dropout", 36, "knowledge.")], {}),
+    "dkn of words": Network("dkn", {"channels": "words"}, [Place("dropout", 12, "words.table")], {}),
     "lstur": Network("lstur", {}, convolved("title"), {"users.ids": "masking"}),
     "lstur con": Network("lstur", {"combine": "con"}, convolved("title"), {"users.ids": "masking"}),
     "lstur of the official code": Network(
