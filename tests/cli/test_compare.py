@@ -86,4 +86,4 @@ def test_a_missing_folder(drpn) -> None:
 def test_a_model_whose_data_the_folder_lacks(drpn, newsroom: Path) -> None:
     message = refused(drpn, "compare", newsroom / "data", "--out", "tables", "--models", "drpn,gerl")
     assert message.startswith("gerl needs the neighbours of users, which ")
-    assert "; prepare it again with data.user_neighbours=10; run: drpn prepare LOGS" in message
+    assert "; prepare it again with data.user_neighbours=15 and data.neighbours=15; run: drpn prepare LOGS" in message
