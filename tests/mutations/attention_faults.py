@@ -29,8 +29,8 @@ PERSONAL = [
     Fault(
         "the paper's preference without ReLU",
         NPA,
-        "self.query(torch.relu(self.preference(users)))",
-        "self.query(self.preference(users))",
+        "torch.relu(self.preference(users))",
+        "self.preference(users)",
     ),
     Fault(
         "the paper's preference without bias",
@@ -41,8 +41,8 @@ PERSONAL = [
     Fault(
         "the paper's query without tanh",
         NPA,
-        "torch.tanh(self.query(torch.relu(self.preference(users))))",
-        "self.query(torch.relu(self.preference(users)))",
+        "torch.tanh(self.query(preference))",
+        "self.query(preference)",
     ),
     Fault(
         "the official code's query with ReLU",
@@ -203,10 +203,10 @@ KNOWLEDGE = [
     Fault("channels in another order", DKN, "torch.cat(channels, dim=-1)", "torch.cat(channels[::-1], dim=-1)"),
     Fault("the channels of knowledge left out", DKN, "*(channel(*entities) for", "*(0 * channel(*entities) for"),
     Fault(
-        "contexts in place of entities",
+        "entities in place of contexts",
         DKN,
-        '{"entities": shape.entity_vectors, "contexts": shape.context_vectors}',
-        '{"entities": shape.context_vectors, "contexts": shape.entity_vectors}',
+        "(channel(*entities) for channel in self.knowledge.values())",
+        '(self.knowledge["entities"](*entities) for _ in self.knowledge)',
     ),
     Fault(
         "the normalisation without its shift",

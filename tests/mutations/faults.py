@@ -13,13 +13,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from mutations import attention_faults, drpn_faults, feature_faults, layer_faults, text_faults
+from mutations import attention_faults, drpn_faults, feature_faults, layer_faults, state_faults, text_faults
 from mutations.planting import ROOT, Fault, Group, caught
 
 PAGE = ROOT / "docs" / "mutations.md"
 GROUPS = [
     group
-    for module in (drpn_faults, feature_faults, text_faults, attention_faults, layer_faults)
+    for module in (drpn_faults, feature_faults, text_faults, attention_faults, layer_faults, state_faults)
     for group in module.GROUPS
 ]
 
@@ -32,7 +32,7 @@ class Planted(NamedTuple):
 
 
 FAULTS = [Planted(group, fault) for group in GROUPS for fault in group.faults]
-SAMPLE = [Planted(group, group.faults[0]) for group in GROUPS if group.name in ("DeepFM", "DEERS", "GERL")]
+SAMPLE = [Planted(group, group.faults[0]) for group in GROUPS if group.name in ("DeepFM", "GERL", "NRMS", "DKN")]
 """A few faults that are planted in every run of the tests; all of them take minutes."""
 
 

@@ -242,6 +242,16 @@ TRUNCATED = [
     Fault("the whole share from the first step", LOSS, "min(step / steps, 1.0)", "1.0"),
     Fault("rounded up", LOSS, "return int(rate", "return -int(-1 - rate"),
     Fault("masked slots count", LOSS, "scores.float().masked_fill(~mask, -torch.inf)", "scores.float()"),
+    Fault(
+        "log loss: clicks count as negatives",
+        LOSS,
+        "torch.cat([softplus(-logits[:, :1]), softplus(logits[:, 1:])], dim=1)",
+        "softplus(logits)",
+    ),
+    Fault("log loss: masked slots count", LOSS, "(losses * mask).sum() / mask.sum()", "losses.mean()"),
+    Fault(
+        "log loss: the sum of a sample", LOSS, "(losses * mask).sum() / mask.sum()", "(losses * mask).sum() / len(mask)"
+    ),
     Fault("the wrong candidate is the click", LOSS, "logits[:, 0]", "logits[:, 1]"),
     Fault("the sum over a batch", LOSS, "click_losses(scores, mask).mean()", "click_losses(scores, mask).sum()"),
 ]

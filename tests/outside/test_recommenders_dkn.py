@@ -54,7 +54,7 @@ def official(model: Dkn, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Their model with the weights of ours."""
     module = module_of("deeprec.models.dkn", monkeypatch)
     for name, channel in model.knowledge.items():
-        np.save(folder / f"{name}.npy", channel.vectors.table.weight.detach().numpy())
+        np.save(folder / f"{name}.npy", channel.vectors.table.numpy())
     np.save(folder / "words.npy", np.zeros((WORDS, SIZE)))
     theirs = module.DKN(
         Settings(
@@ -107,8 +107,9 @@ def weights_of(model: Dkn) -> dict[str, Tensor]:
 
 def case(channels: Any, window: int, *, normalisation: bool = True) -> Dkn:
     """Random weights; with filters of several widths, numbers that make windows over an end smaller than others."""
-    vectors = np.ones((ENTITIES, ENTITY_SIZE), dtype=np.float32)
-    shape = DataShape(NEWS, WORDS, 3, 4, 5, entities=ENTITIES, entity_vectors=vectors, context_vectors=vectors)
+    drawn = np.random.default_rng(5).uniform(-1 if window == 1 else 0, 1, (2, ENTITIES, ENTITY_SIZE)).astype(np.float32)
+    drawn[:, 0] = 0
+    shape = DataShape(NEWS, WORDS, 3, 4, 5, entities=ENTITIES, entity_vectors=drawn[0], context_vectors=drawn[1])
     settings = DknSettings(
         size=SIZE, filters=FILTERS, window=window, attention=ATTENTION, hidden=HIDDEN, channels=channels,
         normalisation=normalisation,
@@ -116,8 +117,6 @@ def case(channels: Any, window: int, *, normalisation: bool = True) -> Dkn:
     random = torch.Generator().manual_seed(5)
     model = randomised(Dkn(settings, shape), random)
     with torch.no_grad():
-        for channel in model.knowledge.values():
-            channel.vectors.table.weight[0] = 0
         if window > 1:
             narrow = [model.words.table.weight, *(layer.filters.weight for layer in model.title.convolutions)]
             for weight in narrow:
@@ -126,7 +125,6 @@ def case(channels: Any, window: int, *, normalisation: bool = True) -> Dkn:
                 layer.filters.bias.fill_(-0.9 * layer.filters.in_features)
             for channel in model.knowledge.values():
                 channel.transform.weight.uniform_(0, 1, generator=random)
-                channel.vectors.table.weight[1:].uniform_(0, 1, generator=random)
                 channel.transform.bias.fill_(2)
         if normalisation:
             for net in (model.attention, model.prediction):
@@ -161,4 +159,4 @@ def test_dkn(channels: str, window: int, normalisation: bool, tmp_path: Path, mo
         batch = make_batch(torch.tensor([1, 2, 1]), CLICKED, CLICKED[:, :0], SHOWN)
         actual = model.score(model.encode_news(news), batch)
         close(actual, torch.from_numpy(expected).double().view_as(actual), rtol=1e-4, atol=1e-5)
-        assert actual.std() > 1e-2
+        assert actual.std() > 1e-3

@@ -1,0 +1,59 @@
+"""Faults in the rule that makes profiles from events."""
+
+from mutations.planting import Fault, Group
+
+UPDATES, QUERIES = "state/profile.py", "state/profile_expressions.py"
+
+PROFILES = [
+    Fault("a story clicked long ago counts as skipped", UPDATES, " if story not in self._last_click}", "}"),
+    Fault(
+        "the first event counts and not the last",
+        UPDATES,
+        "_before(last[event.news_id], event.moment)",
+        "_before(event.moment, last[event.news_id])",
+    ),
+    Fault(
+        "clicks and skips swapped",
+        UPDATES,
+        "self._last_click if event.clicked else self._last_skip",
+        "self._last_skip if event.clicked else self._last_click",
+    ),
+    Fault(
+        "the oldest stories are kept",
+        UPDATES,
+        "in reversed(newest_first)]",
+        "in sorted(last.items(), key=lambda item: (item[1], item[0]))[:limit]]",
+    ),
+    Fault("stories of one moment in the order of arrival", UPDATES, "(item[1], item[0])", "item[1]"),
+    Fault(
+        "events from before the window come back",
+        UPDATES,
+        "if self._window_start is not None and _before(event.moment, self._window_start):",
+        "if False:",
+    ),
+    Fault(
+        "events of the first moment of a window expire",
+        UPDATES,
+        "if not _before(time, moment)}",
+        "if _before(moment, time)}",
+    ),
+    Fault(
+        "the moment of a story is that of its last event of any kind",
+        QUERIES,
+        "ibis.ifelse(clicked, totals.last_click, totals.last_skip)",
+        "ibis.greatest(totals.last_click, totals.last_skip)",
+    ),
+    Fault(
+        "one skip beats all clicks", QUERIES, "clicked = totals.clicks > 0", "clicked = totals.clicks == totals.events"
+    ),
+    Fault("one story too many is kept", QUERIES, "ranked.age < keep", "ranked.age <= keep"),
+    Fault("stories of one moment in another order", QUERIES, 'ibis.desc("news")]', '"news"]'),
+    Fault(
+        "skipped stories on the side of clicked ones",
+        QUERIES,
+        "feedback.clicked == clicked",
+        "feedback.clicked != clicked",
+    ),
+]
+
+GROUPS = [Group("Profiles", ("tests/state/test_profile.py", "-k", "not standard_library"), PROFILES)]
