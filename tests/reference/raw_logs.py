@@ -99,7 +99,7 @@ def read_mind(folder: Path) -> RawLog:
             tokens = line.split("\t")[4].split()
             repeated += len(tokens) - len({token[:-2] for token in tokens})
             conflicts += len(set(tokens)) - len({token[:-2] for token in tokens})
-    return RawLog(sorted(news.values()), sorted(impressions), len(parts), (repeated, conflicts))
+    return RawLog(sorted(news.values()), sorted(impressions), len(parts), repeats=(repeated, conflicts))
 
 
 def _mind_impression(part: int, line: str) -> Impression:
