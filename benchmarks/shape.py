@@ -217,7 +217,7 @@ class Shape:
     def _statistics(
         self, clicks: NDArray[np.int64], skips: NDArray[np.int64], mean_title_words: float
     ) -> dict[str, Any]:
-        """The statistics that `drpn prepare` would write, counted the same way."""
+        """Statistics that `drpn prepare` would write, counted the same way; those of labels and dates are left out."""
         reader = ArrayReader(self.writer.folder, dict.fromkeys(self.writer.names, ""))
         dataset = Dataset(self.writer.folder, {}, reader)
         splits = {name: dataset.impressions(name) for name in SPLITS}

@@ -12,7 +12,7 @@ import pytest
 from draws import ONCE, heavy_tail
 from drpn.dataset.folder import SPLITS, Dataset
 from drpn.models.drpn import DrpnSettings
-from drpn.preparation.statistics import statistics
+from drpn.preparation.statistics import TITLE_WORDS, statistics
 from drpn.recipes.train import train
 from drpn.training.settings import TrainingSettings
 from shape import ShapeSettings, batch_news, co_clicked, write_shape
@@ -53,14 +53,20 @@ def test_statistics_equal_those_of_prepare(dataset: Dataset) -> None:
     expected = statistics(
         users=3_000,
         news=900,
-        words={"words": len(dataset.vocabulary) - 2, "mean_title_words": written["mean_title_words"]},
+        words={"words": len(dataset.vocabulary) - 2} | dict.fromkeys(TITLE_WORDS, written["mean_title_words"]),
         counts={"users": 3_000, **totals, "clicks": totals["clicked"], "skips": totals["skipped"]},
         splits={name: dataset.impressions(name) for name in SPLITS},
+        stretches={},
         clicked=dataset.clicked,
         skipped=dataset.skipped,
         neighbours=dataset.neighbours,
     )
-    assert written == expected
+    assert written == {name: expected[name] for name in written}
+    assert set(expected) - set(written) == {
+        *TITLE_WORDS[1:],
+        "of_profile_users",
+        "stretches",
+    }  # no labels, no newcomers
 
 
 def test_no_story_occurs_twice_in_a_profile_or_impression(dataset: Dataset) -> None:

@@ -14,7 +14,7 @@ _OPTIONAL = (
     *("entities", "entity_mentions", "entity_mentions_found"),
 )
 """Word statistics that only some datasets have."""
-_TITLE_WORDS = ("mean_title_words", "mean_title_words_with_labels", "mean_title_words_kept")
+TITLE_WORDS = ("mean_title_words", "mean_title_words_with_labels", "mean_title_words_kept")
 """Mean words of a title: alone, with category and subcategory as words, and of both what `data.words` keeps."""
 
 
@@ -57,7 +57,7 @@ def statistics(
         "users": users,
         "news": news,
         "words": words["words"],
-        **{name: _rounded(words[name]) for name in _TITLE_WORDS},
+        **{name: _rounded(words[name]) for name in TITLE_WORDS},
         "impressions": {name: len(part) for name, part in splits.items()},
         "clicked_samples": labels,
         "skipped_samples": candidates - labels,
