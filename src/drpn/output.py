@@ -35,9 +35,6 @@ def atomic_folder(target: Path, *, replace: bool = False, locked: bool = False) 
     someone else puts in the place of the target meanwhile is left as it is.
     """
     target = Path(os.path.abspath(target))  # noqa: PTH100 (resolve() would follow `target` if it is a link)
-    _folder_to_replace(target, replace=replace)
-    with explain_write_errors(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
     with nullcontext() if locked else lock_target(target):
         old = _folder_to_replace(target, replace=replace)
         with explain_write_errors(target):

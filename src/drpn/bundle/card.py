@@ -30,7 +30,7 @@ def card(manifest: dict[str, Any]) -> str:
         "",
         "## Settings",
         "",
-        *[f"- {markdown(f'{name} = {value}')}" for name, value in manifest["settings"].items()],
+        *[f"- {name} = {value}" for name, value in manifest["settings"].items()],
         "",
         f"drpn {manifest['drpn']}, commit {manifest.get('commit') or 'not known'}, seed "
         f"{manifest.get('training', {}).get('seed', 'not known')}.",
