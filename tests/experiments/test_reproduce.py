@@ -144,6 +144,10 @@ def test_each_system_is_trained_as_its_reference() -> None:
         "gerl": (1e-4, 128, 10),
     }
     assert actual == {name: own.get(name, (1e-3, 128, 5)) for name in CATALOGUE}
+    losses = {"dkn": "log", "nrms-tce": "tce", "naml-tce": "tce"}
+    assert {name: one.training.loss for name, one in shipped().items()} == {
+        name: losses.get(name, "softmax") for name in CATALOGUE
+    }
     for name in OFFICIAL:  # all passes, without early stopping
         assert shipped()[name].training.patience == shipped()[name].training.epochs
 
