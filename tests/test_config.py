@@ -128,7 +128,7 @@ def test_the_shipped_configs_are_found_inside_the_package() -> None:
     assert Path(drpn.__file__).parent / "configs" == SHIPPED
 
 
-@pytest.mark.parametrize("model", CATALOGUE)
+@pytest.mark.parametrize("model", [model for model in CATALOGUE if model != "drpn-g-ids"])  # it was not tuned
 @pytest.mark.parametrize("name", TUNED)
 def test_tuned_settings_are_those_of_the_best_trial(name: str, model: str) -> None:
     text = (SHIPPED / f"{name}.toml").read_text()

@@ -28,7 +28,8 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Dataset, Dataset]
 def test_every_array_equals_that_of_a_folder_with_fewer_columns(folders: tuple[Dataset, Dataset]) -> None:
     many, few = folders
     limited = many.limited(**FEW)
-    names = [name.removesuffix(".npy") for name in few.arrays.checksums]
+    # no model reads the profiles at the end of the log before they are in a bundle
+    names = [name.removesuffix(".npy") for name in few.arrays.checksums if not name.startswith("latest/")]
     assert {"news/words", "users/clicked", "users/skipped", "users/clicked_opinion"} <= {*names}
     assert {"news/neighbours", "users/neighbours"} <= {*names}
     assert many.neighbours[:, 3:].any()

@@ -33,6 +33,9 @@ DECOYS = ["news 2", "client-AB", "axb", "ac", "b", "x", "{", "a"]
 
 Write = Callable[[Path, str], Path]
 
+ENTITIES = '[{"WikidataId": "Q1", "SurfaceForms": ["story"], "OccurrenceOffsets": [6]}]'
+"""MIND's JSON for the titles, which hold the word "story"."""
+
 
 def rows(user: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """News and impressions of one reader on three days, whose titles hold the reader's name."""
@@ -138,9 +141,8 @@ def test_only_the_named_folder_is_read(write: Write, tmp_path: Path) -> None:
 def test_all_other_paths_may_be_odd(name: str, tmp_path: Path) -> None:
     """Output folder, scratch folders, word vectors and entity vectors."""
     logs = write_mind_logs(tmp_path / "logs", "right")
-    entities = '[{"WikidataId": "Q1"}]'
     lines = (logs / "news.tsv").read_text().splitlines()
-    news = ["\t".join([*line.split("\t")[:6], entities, "[]"]) for line in lines]
+    news = ["\t".join([*line.split("\t")[:6], ENTITIES, "[]"]) for line in lines]
     (logs / "news.tsv").write_text("".join(f"{line}\n" for line in news))
     place = tmp_path / name
     place.mkdir()
@@ -226,7 +228,7 @@ def rewrite(file: Path) -> None:
 @pytest.mark.parametrize("name", ["logs/behaviors.tsv", "logs/truth.parquet", "words.txt", "entities.vec"])
 def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path: Path, name: str, change: Any) -> None:
     logs = write_mind_logs(tmp_path / "logs", "right")
-    text = (logs / "news.tsv").read_text().replace("\t\t\t\t\n", '\t\t\t[{"WikidataId": "Q1"}]\t[]\n')
+    text = (logs / "news.tsv").read_text().replace("\t\t\t\t\n", f"\t\t\t{ENTITIES}\t[]\n")
     (logs / "news.tsv").write_text(text)
     (tmp_path / "words.txt").write_text("story 1 2\nright 3 4\n")
     (tmp_path / "entities.vec").write_text("Q1\t5\t6\n")

@@ -119,10 +119,16 @@ FAULTS = [
     ),
     Fault("self-attention reads padding", ATTENTION, "attn_mask=allowed[:, None, None, :]", "attn_mask=None"),
     Fault(
-        "no unknown vector for stories not seen in training",
+        "no unknown vector for stories that training did not meet",
         NEWS,
-        "return where_present(gather_rows(self.table.weight, news), seen, self.unknown)",
+        "return where_present(gather_rows(self.table.weight, news), known, self.unknown)",
         "return gather_rows(self.table.weight, news)",
+    ),
+    Fault(
+        "own vectors for neighbours that training did not meet",
+        NEWS,
+        "return where_present(vectors, self.met[news] | (news == 0), self.unknown)",
+        "return vectors",
     ),
 ]
 

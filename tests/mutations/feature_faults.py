@@ -46,10 +46,10 @@ FEATURES = [
         "gather_rows(self.subcategory.weight, news.category)",
     ),
     Fault(
-        "own vectors for stories that training did not see",
+        "the id vector of padding for every story",
         FACTORS,
-        "self.ids(news.rows, news.seen)",
-        "self.ids(news.rows, news.seen | True)",
+        "self.ids(news.rows)",
+        "self.ids(0 * news.rows)",
     ),
     Fault(
         "padding counts as a click",
@@ -143,10 +143,10 @@ STORY_FIELDS = [
         "zeros for a story without a title", FIELDS, "mask.any(-1), self.untitled)", "mask.any(-1), 0 * self.untitled)"
     ),
     Fault(
-        "own vectors for stories that training did not see",
+        "the id vector of padding for every story",
         FIELDS,
-        "self.ids(news.rows, news.seen)",
-        "self.ids(news.rows, news.seen | True)",
+        "self.ids(news.rows)",
+        "self.ids(0 * news.rows)",
     ),
     Fault(
         "the category in place of the subcategory",

@@ -174,17 +174,19 @@ DROPPING = [
 ]
 
 UNKNOWN = [
-    Fault("ids are never unknown in training", NEWS, "if self.training and self.dropped:", "if False:"),
-    Fault("ids are unknown in evaluation", NEWS, "if self.training and self.dropped:", "if self.dropped:"),
+    Fault("ids are never unknown in training", NEWS, "            if self.dropped:", "            if False:"),
+    Fault("ids that training did not meet are known", NEWS, "known = known & self.met[news]", "known = known & True"),
+    Fault("training meets nothing", NEWS, "self.met.index_fill_(0, news.flatten().long(), True)", "pass"),
+    Fault("everything counts as met when training starts", NEWS, "module.met.zero_()", "module.met.fill_(True)"),
     Fault("the share of known ids is unknown", NEWS, ">= self.dropped)", "< self.dropped)"),
-    Fault("zeros for unknown ids", NEWS, "seen, self.unknown)", "seen, 0 * self.unknown)"),
+    Fault("zeros for unknown ids", NEWS, "known, self.unknown)", "known, 0 * self.unknown)"),
     Fault("vectors that should start at zero do not", NEWS, "0.0 if zero else ID_SPREAD", "ID_SPREAD"),
-    Fault("row 0 for unknown users", NEWS, "self.ids(users, users != 0)", "self.ids(users, users >= 0)"),
+    Fault("row 0 for unknown users", NEWS, "known = news != 0", "known = news >= 0"),
     Fault(
         "unknown ids among neighbours",
         NEWS,
         "return self.ids.of_neighbours(users)",
-        "return self.ids(users, users != 0)",
+        "return self.ids(users)",
     ),
 ]
 
@@ -274,7 +276,12 @@ GROUPS = [
     Group("Dropout", ("tests/layers/test_dropout.py",), DROPPING),
     Group(
         "Unknown ids",
-        ("tests/layers/test_user_vectors.py", "tests/models/test_dropout.py", "tests/models/test_npa.py"),
+        (
+            "tests/layers/test_id_vectors.py",
+            "tests/layers/test_user_vectors.py",
+            "tests/models/test_dropout.py",
+            "tests/models/test_npa.py",
+        ),
         UNKNOWN,
     ),
     Group(

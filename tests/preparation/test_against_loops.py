@@ -141,7 +141,11 @@ def test_users_and_stories_are_sorted_by_id(pair: Pair) -> None:
 def test_statistics_match(pair: Pair) -> None:
     settings = pair.case.settings
     expected = raw_logs.statistics(
-        pair.log, history=settings.history, newest_clicked=settings.clicked, newest_skipped=settings.skipped
+        pair.log,
+        history=settings.history,
+        newest_clicked=settings.clicked,
+        newest_skipped=settings.skipped,
+        words=settings.words,
     )
     expected["news_with_neighbours"] = len(pair.graph)
     assert {name: pair.dataset.statistics[name] for name in expected} == rounded(expected)
@@ -165,7 +169,7 @@ def test_repeated_stories_and_conflicting_labels_are_counted(pair: Pair) -> None
     names = ("repeated_stories", "conflicting_labels")
     counts = [pair.dataset.statistics[name] for name in names]
     assert counts == (list(pair.log.repeats) if pair.case.written else [0, 0])
-    assert (counts[0] > 20 and counts[1] == 5) or not pair.case.written
+    assert (counts[0] > 20 and counts[1] >= 5) or not pair.case.written
 
 
 @pytest.mark.parametrize("split", SPLITS)

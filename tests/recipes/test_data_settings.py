@@ -62,7 +62,7 @@ def test_other_data_settings_of_a_file_are_mentioned(mind: Path, tmp_path: Path)
     note_other_data_settings(file, dataset, notes)
     assert notes.messages == [
         f"own.toml has data.clicked = 50, but {dataset.path} was prepared with 30, which counts",
-        f"own.toml has data.validation = 0.2, but {dataset.path} was prepared with 0.1, which counts",
+        f"own.toml has data.validation = 0.2, but {dataset.path} was prepared with None, which counts",
     ]
 
 
