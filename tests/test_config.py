@@ -1,5 +1,6 @@
 """Settings from TOML files and --set."""
 
+import tomllib
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -126,6 +127,14 @@ def test_a_shared_config_can_be_used_for_a_few_models() -> None:
 def test_the_shipped_configs_are_found_inside_the_package() -> None:
     assert SHIPPED_NAMES == ["ebnerd-week1", "laptop", "mind-large", "newsroom", "small"]
     assert Path(drpn.__file__).parent / "configs" == SHIPPED
+
+
+@pytest.mark.parametrize("name", TUNED)
+def test_tuned_files_have_settings_for_every_model(name: str) -> None:
+    """Those of DRPN without its graph network are DRPN's: only the network may differ."""
+    tables = tomllib.loads((SHIPPED / f"{name}.toml").read_text())["models"]
+    assert sorted(tables) == sorted(CATALOGUE)
+    assert tables["drpn-g-ids"] == tables["drpn"]
 
 
 @pytest.mark.parametrize("model", [model for model in CATALOGUE if model != "drpn-g-ids"])  # it was not tuned

@@ -228,7 +228,7 @@ def with_entity(line: str) -> str:
     return "\t".join(fields)
 
 
-OFFICIAL = {"nrms": 30, "naml": 30, "lstur": 30, "npa": 12, "dkn": 12, "nrms-tce": 30, "naml-tce": 30}
+OFFICIAL = {"nrms": 32, "naml": 32, "lstur": 32, "npa": 12, "dkn": 12, "nrms-tce": 32, "naml-tce": 32}
 """Systems with the settings of the official code, each with the words that it reads."""
 
 
@@ -256,14 +256,14 @@ def test_each_system_is_trained_as_its_reference() -> None:
 def test_each_system_reads_as_much_as_its_reference() -> None:
     for name, settings in shipped().items():
         model = settings.model
-        assert model.max_words == OFFICIAL.get(name, 15), name
-        assert model.max_clicked == {"deers": 10}.get(name, 50 if name in OFFICIAL else 30), name
+        assert model.max_words == {"gerl": 22, **OFFICIAL}.get(name, 15), name
+        assert model.max_clicked == {"deers": 10}.get(name, 50 if name in ("gerl", *OFFICIAL) else 30), name
         assert model.max_skipped == {"deers": 10, "dfn": 30}.get(name, 60), name
 
 
 def test_the_folder_holds_what_every_system_reads() -> None:
     data, models = protocol(Path("mind-large")), [settings.model for settings in shipped().values()]
-    assert data.words == max(model.max_words for model in models) == 30
+    assert data.words == max(model.max_words for model in models) == 32
     assert data.clicked == max(model.max_clicked for model in models) == 50
     assert data.skipped == max(model.max_skipped for model in models) == 60
 
@@ -284,6 +284,6 @@ def test_networks_are_those_of_the_official_code_or_of_the_papers() -> None:
 def test_limits_of_the_shipped_settings_are_used(done: Reproduced) -> None:
     """The folder holds more than DRPN reads."""
     dataset = Dataset.open(done.compared.out / "dataset")
-    assert (dataset.news_words.shape[1], dataset.clicked.shape[1], dataset.skipped.shape[1]) == (30, 50, 60)
+    assert (dataset.news_words.shape[1], dataset.clicked.shape[1], dataset.skipped.shape[1]) == (32, 50, 60)
     limits = {run["model"]: run["settings"]["model"]["max_words"] for run in done.compared.runs}
-    assert limits == {"drpn": 15, "drpn-n": 15, "nrms": 30}
+    assert limits == {"drpn": 15, "drpn-n": 15, "nrms": 32}

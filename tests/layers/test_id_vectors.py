@@ -22,6 +22,13 @@ def test_a_story_that_training_never_met_is_unknown() -> None:
     assert actual[1].eq(3).all()
 
 
+def test_a_story_with_the_unknown_vector_in_its_only_batch_is_not_met() -> None:
+    vectors = some(dropped=1.0)
+    forget_met(vectors)
+    assert vectors.train()(torch.tensor([2, 5])).eq(3).all()
+    assert not vectors.met[1:].any()
+
+
 def test_training_meets_graph_neighbours_too() -> None:
     vectors = some()
     forget_met(vectors)

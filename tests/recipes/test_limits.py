@@ -17,7 +17,7 @@ from drpn.models.catalogue import CATALOGUE
 from drpn.preparation.settings import DataSettings
 from drpn.recipes.evaluate import evaluate
 from drpn.recipes.explain import explain
-from drpn.recipes.needs import missing_requirements, prepare_hint
+from drpn.recipes.needs import missing_requirements, other_neighbours, prepare_hint
 from drpn.recipes.prepare import prepare
 from drpn.recipes.runs import Run
 from drpn.recipes.train import train
@@ -181,3 +181,16 @@ def test_a_folder_with_fewer_neighbours_is_noted(logs: Path, tmp_path: Path) -> 
         "the neighbours of stories: 5); for as many, prepare it again with data.user_neighbours=15 and "
         "data.neighbours=15"
     ]
+
+
+def test_a_folder_with_another_number_of_neighbours_than_drpn_reads_is_noted(logs: Path, tmp_path: Path) -> None:
+    dataset = prepare(logs, tmp_path / "data", DataSettings(vector_size=0, neighbours=9))
+    assert other_neighbours("drpn", small("drpn"), dataset) == (
+        f"drpn reads 5 of the 9 neighbours that {dataset.path} holds (model.max_neighbours)"
+    )
+    assert other_neighbours("drpn", replace(small("drpn"), max_neighbours=15), dataset) == (
+        f"drpn reads up to 15 neighbours, and {dataset.path} holds fewer (the neighbours of stories: 9); for as many, "
+        "prepare it again with data.neighbours=15"
+    )
+    for settings in (replace(small("drpn"), max_neighbours=9), small("drpn-g"), small("drpn-g-ids")):
+        assert other_neighbours("drpn", settings, dataset) is None

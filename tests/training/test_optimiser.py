@@ -11,7 +11,7 @@ from contract_cases import build
 from drpn.models.base import ClickModel
 from drpn.models.catalogue import CATALOGUE
 from drpn.training.optimiser import build_optimiser, weights_by_kind
-from drpn.training.settings import TrainingSettings
+from drpn.training.settings import TrainingSettings, ignored_settings
 
 ROWS, SIZE, RATE = 7, 3, 0.1
 
@@ -167,6 +167,15 @@ def test_lazy_tables_can_be_spared_too() -> None:
     plain = trained("lazy-adam", used)
     assert not torch.equal(spared.table.weight, decayed.table.weight)
     assert not torch.equal(spared.layer.weight, plain.layer.weight)
+
+
+def test_the_order_of_kinds_does_not_matter() -> None:
+    assert TrainingSettings(undecayed="scalars norms scalars") == TrainingSettings(undecayed="norms  scalars")
+
+
+def test_without_decay_it_does_not_matter_what_is_spared() -> None:
+    assert "undecayed" in ignored_settings("softmax", decay=0)
+    assert "undecayed" not in ignored_settings("softmax", decay=1)
 
 
 def test_an_unknown_kind_of_weights_is_refused() -> None:

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from drpn.recipes import train
+from drpn.recipes import evaluate, train
+from drpn.recipes.runs import Run
 from drpn.training import threads
 from drpn.training.threads import choose_threads, measure_threads, usable_cores, use_threads
 from small_training import train_small
@@ -123,6 +124,30 @@ def test_a_run_records_its_threads_and_uses_them_again(
     assert json.loads((tmp_path / "run" / "run.json").read_text())["threads"] == 1
     assert set(used) == {1}
     assert torch.get_num_threads() == 2
-    train_small(data, tmp_path / "asked", threads=1, epochs=1)
+    asked = train_small(data, tmp_path / "asked", threads=1, epochs=1)
     assert used[-1] == 1
-    assert json.loads((tmp_path / "asked" / "run.json").read_text())["threads"] == 1
+    assert json.loads((asked / "run.json").read_text())["threads"] == 1
+    assert json.loads((asked / "bundle" / "manifest.json").read_text())["training"]["threads"] == 1
+
+
+def test_the_threads_of_a_resumed_run_are_those_it_was_resumed_with(data: Path, tmp_path: Path) -> None:
+    run = train_small(data, tmp_path / "run", threads=1, epochs=1)
+    facts = Run.open(run).with_threads(2).facts
+    assert facts == json.loads((run / "run.json").read_text())
+    assert facts["threads"] == 2
+    assert Run.open(run).bundle().manifest["training"]["threads"] == 1
+
+
+def test_evaluation_uses_the_threads_that_it_chooses(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, used = train_small(data, tmp_path / "run", threads=1, epochs=1), []
+    measure = evaluate.measure_model
+
+    def watched(*arguments: object, **options: object) -> object:
+        used.append(torch.get_num_threads())
+        return measure(*arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(evaluate, "measure_model", watched)
+    evaluate.evaluate(run)
+    assert used == [1]

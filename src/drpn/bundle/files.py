@@ -244,6 +244,8 @@ def _zero_vectors(rows: int, size: int | None) -> NDArray[np.float32] | None:
 
 
 def _settings(path: Path, kind: type, values: dict[str, Any]) -> Any:
+    if any(field.name == "max_neighbours" for field in dataclasses.fields(kind)):
+        values = {"max_neighbours": None} | values  # older models read all neighbours of their folder
     try:
         return kind(**values)
     except (TypeError, ValueError) as error:

@@ -108,7 +108,15 @@ def judged_by(claims: Mapping[str, Sequence[Judged]]) -> str:
     return GROUP if any(judged.pairs for judged in claims[GROUP]) else "all"
 
 
-def write_claims(out: Path, claims: Mapping[str, Sequence[Judged]], *, seeds: int, mind: bool, document: str) -> None:
+def write_claims(
+    out: Path,
+    claims: Mapping[str, Sequence[Judged]],
+    *,
+    names: Mapping[str, str] = NAMES,
+    seeds: int,
+    mind: bool,
+    document: str,
+) -> None:
     """Write claims.md and claims.tex; the verdicts for all impressions are in `document`."""
     group = judged_by(claims)
     count = sum(len(judged.pairs) for judged in claims[group])
@@ -128,7 +136,7 @@ def write_claims(out: Path, claims: Mapping[str, Sequence[Judged]], *, seeds: in
             else "There is 1 comparison; its interval may miss the true difference by chance."
         ),
     ]
-    write_page(out / PAGE, table(claims[group], beside_paper=mind), [text.strip() for text in paragraphs])
+    write_page(out / PAGE, table(claims[group], names, beside_paper=mind), [text.strip() for text in paragraphs])
 
 
 def tally(verdicts: Mapping[Verdict, int]) -> str:
@@ -136,7 +144,7 @@ def tally(verdicts: Mapping[Verdict, int]) -> str:
     return ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
 
 
-def table(claims: Sequence[Judged], *, beside_paper: bool) -> Table:
+def table(claims: Sequence[Judged], names: Mapping[str, str] = NAMES, *, beside_paper: bool) -> Table:
     """Return one row for each comparison; the first row of a claim states the claim and its verdict."""
     heads = ["claim", "verdict", "comparison", "ours, 95 % interval", *(["the paper's"] if beside_paper else [])]
     rows: list[tuple[str, ...] | None] = []
@@ -145,7 +153,7 @@ def table(claims: Sequence[Judged], *, beside_paper: bool) -> Table:
         text = f"{claim.words} ({claim.place}{f'; {claim.remark}' if claim.remark else ''})"
         if 0 < len(judged.pairs) < len(claim.pairs):
             text += f" [{len(judged.pairs)} of {len(claim.pairs)} compared]"
-        lines = [_line(pair, claim, beside_paper) for pair in judged.pairs] or [("",) * (len(heads) - 2)]
+        lines = [_line(pair, claim, names, beside_paper) for pair in judged.pairs] or [("",) * (len(heads) - 2)]
         rows += [None] if rows else []
         rows += [(text, f"**{judged.verdict}**", *lines[0]), *(("", "", *line) for line in lines[1:])]
     return Table("The paper's claims", tuple(heads), tuple(rows), left=3)
@@ -176,8 +184,8 @@ def _reported(model: str, metric: str) -> float:
     return (TABLE2 | TABLE3)[model][METRICS.index(metric)] / 100
 
 
-def _line(pair: Pair, claim: Claim, beside_paper: bool) -> tuple[str, ...]:
+def _line(pair: Pair, claim: Claim, names: Mapping[str, str], beside_paper: bool) -> tuple[str, ...]:
     relation = f"not {LEVEL} below" if claim.level else "above"
-    comparison = f"{NAMES[pair.first]} {relation} {NAMES[pair.second]}, {HEADS[claim.metric]}: {pair.verdict}"
+    comparison = f"{names[pair.first]} {relation} {names[pair.second]}, {HEADS[claim.metric]}: {pair.verdict}"
     numbers = f"{pair.difference:+.4f} ({pair.low:+.4f} to {pair.high:+.4f})"
     return (comparison, numbers, *([f"{pair.paper:+.4f}"] if beside_paper else []))

@@ -223,10 +223,11 @@ def _write(result: Compared) -> None:
         write_versioned(scratch, result.as_dict(), checksum=False)
     write_pages(out, about, result.rows, result.runs)
     mind = about["data"]["mind_large"]
-    write_claims(out, result.claims, seeds=len(about["seeds"]), mind=mind, document=DOCUMENT)
+    names = names_of(result.runs)
+    write_claims(out, result.claims, names=names, seeds=len(about["seeds"]), mind=mind, document=DOCUMENT)
     try:
         from drpn.drawing.comparison import draw_comparison
     except ImportError:  # a machine that only trains may lack matplotlib
         return
     rows = [row for row in result.rows if row["model"] != "oracle"]  # its AUC would stretch the axis too far
-    draw_comparison(rows, out / PICTURE, base=about["base"], trained=about["models"], names=names_of(result.runs))
+    draw_comparison(rows, out / PICTURE, base=about["base"], trained=about["models"], names=names)

@@ -275,6 +275,7 @@ def _facts(model: str, runs: Sequence[Row]) -> list[str]:
     """Weight decay, size and speeds of a system."""
     runs = [run for run in runs if run["model"] == model]
     training = runs[0]["settings"]["training"]
-    spared = f", not on {' or '.join(training['undecayed'].split())}" if training["undecayed"].split() else ""
+    kinds = training.get("undecayed", "").split()  # results of older versions do not have it
+    spared = f", not on {' or '.join(kinds)}" if kinds else ""
     decay = f"{training['decay']:g}{spared}" if training["decay"] else "0"
     return [decay, *(f"{np.mean([run[key] for run in runs]):,.0f}" for key in SPEEDS)]

@@ -2,6 +2,7 @@
 
 import gc
 import json
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ from drpn.recipes.noise import measure_noise
 from drpn.recipes.train import train
 from drpn.training.devices import explain_out_of_memory
 from drpn.training.loop import CURVE
+from drpn.training.threads import use_threads
 
 
 def run_task(task: Task, progress: Progress) -> None:
@@ -42,7 +44,9 @@ def run_task(task: Task, progress: Progress) -> None:
     points = (task.out / CURVE).read_text(encoding="utf-8").splitlines()
     curve: list[dict[str, Any]] = [json.loads(line) for line in points]
     clicks = bundle.manifest["training"]["clicks"]
-    with explain_out_of_memory("model.size", task.settings.size):
+    threads = bundle.manifest["training"]["threads"]
+    on_cpu = use_threads(threads) if threads else nullcontext()
+    with explain_out_of_memory("model.size", task.settings.size), on_cpu:
         dataset = Dataset.open(task.folder, verify=False)
         metrics, measured = _measure(bundle.model, dataset, task.training.precision)
     facts = {
@@ -57,6 +61,7 @@ def run_task(task: Task, progress: Progress) -> None:
         **measured,
         "peak_gpu_mb": torch.cuda.max_memory_allocated() >> 20 if on_gpu else None,
         "jobs": task.jobs,
+        "threads": threads,
         "machine": machine(),
     }
     write_result(task, facts, metrics)

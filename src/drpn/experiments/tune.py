@@ -1,8 +1,9 @@
 """A small hyperparameter search by validation AUC alone, with the same space and budget for every model.
 
 `space.py` defines the space; all other settings stay as given. The first trial uses the given settings, or the nearest
-point of the space; the next three are random; from then on Optuna's tree-structured Parzen estimator proposes. A trial
-depends only on the seed and on the earlier trials, so a stopped search continues as if it had not been stopped.
+point of the space; the next three are random; from then on Optuna's tree-structured Parzen estimator proposes.
+A trial depends only on the seed, the earlier trials and the number of threads, so a stopped search continues as if it
+had not been stopped.
 """
 
 import dataclasses
@@ -30,7 +31,9 @@ from drpn.recipes.data_settings import note_other_data_settings, refuse_data_set
 from drpn.recipes.needs import check_requirements
 from drpn.recipes.settings import Settings, entry, load_settings, read_settings_file, training_defaults
 from drpn.recipes.train import train
+from drpn.training.devices import choose_device
 from drpn.training.settings import ignored_settings
+from drpn.training.threads import choose_threads
 from drpn.version import VERSION
 
 if TYPE_CHECKING:  # Optuna is an optional dependency
@@ -114,6 +117,9 @@ def tune(
     dataset = Dataset.open(folder)
     note_other_data_settings(config, dataset, progress)
     check_requirements(model, settings.model, dataset)
+    if choose_device(settings.training).type == "cpu":  # once: every trial has the same number of threads
+        threads = choose_threads(settings.training.threads)
+        settings = dataclasses.replace(settings, training=dataclasses.replace(settings.training, threads=threads))
     search = Search(model, settings, dataset, seed, commit())
     with lock_target(out.with_name(f"{out.name}.{model}")):  # searches for other models may write to the same file
         return _run_search(search, out, trials, progress)
@@ -200,7 +206,10 @@ def _open_journal(file: Path) -> "JournalStorage":
 
 def _difference(stored: dict[str, Any], search: Search, study: "Study") -> str | None:
     """Return how the stored search differs from this one, or None."""
-    current, ignored = search.identity, {f"training.{key}" for key in ignored_settings(search.settings.training.loss)}
+    current, ignored = (
+        search.identity,
+        {f"training.{key}" for key in ignored_settings(search.settings.training.loss, 1)},
+    )
     for name in stored | current:
         if name not in ignored and stored.get(name) != current.get(name):
             return f"{name} = {stored.get(name)}, and {current.get(name)} is asked for now"
@@ -300,7 +309,7 @@ def _values_to_write(tuned: Tuned) -> dict[str, Any]:
     model, out = tuned.search.model, tuned.out
     best = with_values(tuned.search.settings, tuned.best.values)
     common = read_settings_file(out if out.exists() else None).common
-    ignored = (*ignored_settings(best.training.loss), "seed")
+    ignored = (*ignored_settings(best.training.loss, best.training.decay), "seed")
     values = {}
     for section, defaults in (("model", entry(model).settings), ("training", training_defaults(model))):
         implied = dataclasses.asdict(defaults) | common[section]

@@ -141,7 +141,7 @@ class IdVectors(nn.Module):
     """
 
     met: Bool[Tensor, "news"]
-    """Which stories were in a training batch; all of them in a model that was never trained."""
+    """Which stories had their own vector in a training batch; all of them in a model that was never trained."""
 
     def __init__(self, news: int, size: int, dropped: float, spread: float = ID_SPREAD) -> None:
         super().__init__()
@@ -154,9 +154,9 @@ class IdVectors(nn.Module):
         """The vector of each story; row 0 stands for padding and for stories that came after the dataset."""
         known = news != 0
         if self.training:
-            self._meet(news)
             if self.dropped:
                 known = known & (torch.rand(news.shape, device=news.device) >= self.dropped)
+            self._meet(torch.where(known, news, 0))
         else:
             known = known & self.met[news]
         return where_present(gather_rows(self.table.weight, news), known, self.unknown)

@@ -30,13 +30,14 @@ class Entry:
 
 
 _DRPN = "Hu, Qiu and Wu, Findings of NAACL 2022"
+_OURS = {"drpn-g-ids": f"variant of {_DRPN}"}
 _NAML = "Wu et al., IJCAI 2019"
 _NRMS = "Wu et al., EMNLP-IJCNLP 2019"
 _TCE = "truncated cross-entropy: Wang et al., WSDM 2021"
 
 CATALOGUE: dict[str, Entry] = {
     "drpn": Entry(Drpn, DrpnSettings(), _DRPN),
-    **{name: Entry(Drpn, settings, f"{_DRPN}, Table 3") for name, settings in ABLATIONS.items()},
+    **{name: Entry(Drpn, settings, _OURS.get(name, f"{_DRPN}, Table 3")) for name, settings in ABLATIONS.items()},
     "libfm": Entry(LibFm, LibFmSettings(), "Rendle, ACM TIST 2012"),
     "deepfm": Entry(DeepFm, DeepFmSettings(), "Guo et al., IJCAI 2017"),
     "dkn": Entry(Dkn, DknSettings(), "Wang et al., WWW 2018"),

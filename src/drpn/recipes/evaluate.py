@@ -28,6 +28,7 @@ from drpn.models.encode import encode_all
 from drpn.progress import Progress, Silent
 from drpn.recipes.noise import measure_noise
 from drpn.recipes.runs import Run
+from drpn.training.threads import choose_threads, use_threads
 
 
 @dataclass(frozen=True)
@@ -61,16 +62,18 @@ def evaluate(
     """Evaluate a run on a split of its dataset; write its scores to the file `scores` if given."""
     run = Run.open(path)
     models = {run.facts["model"]: run.bundle().model}
-    return measure_models(
-        models,
-        run.dataset(),
-        split,
-        precision=run.facts["settings"]["training"]["precision"],
-        scores=scores,
-        scores_format=scores_format,
-        seed=seed,
-        progress=progress,
-    )
+    training = run.facts["settings"]["training"]
+    with use_threads(choose_threads(training.get("threads", 0))):
+        return measure_models(
+            models,
+            run.dataset(),
+            split,
+            precision=training["precision"],
+            scores=scores,
+            scores_format=scores_format,
+            seed=seed,
+            progress=progress,
+        )
 
 
 def measure_models(

@@ -83,14 +83,20 @@ def _more(model: str, settings: Any, dataset: Dataset) -> dict[str, int]:
     return values
 
 
-def fewer_neighbours(model: str, settings: Any, dataset: Dataset) -> str | None:
-    """Return a sentence on neighbours that the model would read and the folder does not hold, or None."""
-    limit = settings.max_neighbours or 0
-    requirements = [REQUIREMENTS[need] for need in requirements_of(model, settings) if need.endswith("_neighbours")]
+def other_neighbours(model: str, settings: Any, dataset: Dataset) -> str | None:
+    """Return a sentence on neighbours that the model would read and the folder lacks, or the other way, or None."""
+    limit = settings.max_neighbours
+    needs = [need for need in requirements_of(model, settings) if need.endswith("_neighbours")]
+    if getattr(settings, "graph", False) and getattr(settings, "graph_network", False):
+        needs.append("news_neighbours")  # every folder has them, so DRPN does not name them in `needs`
+    requirements = [REQUIREMENTS[need] for need in needs]
     held = {one: dataset.arrays.array(one.array).shape[1] for one in requirements if one.array in dataset.arrays}
+    if limit is None or all(count == limit for count in held.values()):
+        return None
     fewer = {one: count for one, count in held.items() if count < limit}
     if not fewer:
-        return None
+        counts = " and ".join(str(count) for count in held.values() if count > limit)
+        return f"{model} reads {limit} of the {counts} neighbours that {dataset.path} holds (model.max_neighbours)"
     counts = ", ".join(f"{one.meaning}: {count}" for one, count in fewer.items())
     needed = " and ".join(f"data.{one.setting}={limit}" for one in fewer)
     return (

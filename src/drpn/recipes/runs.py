@@ -70,6 +70,13 @@ class Run:
             )
         return cls(path, _read(path / RUN))
 
+    def with_threads(self, threads: int) -> "Run":
+        """Return the run with another number of threads, which is written to run.json."""
+        facts = self.facts | {"threads": threads}
+        with atomic_file(self.path / RUN) as scratch:
+            write_versioned(scratch, facts, checksum=False)
+        return Run(self.path, facts)
+
     def forget(self) -> None:
         """Remove run.json, and the folder if it is empty then."""
         (self.path / RUN).unlink(missing_ok=True)
@@ -106,7 +113,7 @@ class Run:
 
 def first_difference(known: Sections, asked: Sections, defaults: Sections) -> str | None:
     """Describe the first setting that differs between a run and a request; settings without effect are ignored."""
-    ignored = ignored_settings(asked["training"]["loss"])
+    ignored = ignored_settings(asked["training"]["loss"], asked["training"]["decay"])
     for section, values in asked.items():
         existing = defaults[section] | known[section]
         for key in sorted({*existing, *values} - set(ignored)):
@@ -125,7 +132,10 @@ def sections(settings: Any, training: TrainingSettings) -> Sections:
 
 def former_settings(kind: type) -> Sections:
     """Return what an older run did where it does not have a setting of today: mostly today's default."""
-    return sections(kind(), TrainingSettings(undecayed=""))
+    former = sections(kind(), TrainingSettings(undecayed=""))
+    changed = {"max_neighbours": None, "attention_dropout": False}  # today's default computes something else
+    former["model"] |= {name: value for name, value in changed.items() if name in former["model"]}
+    return former
 
 
 def run_facts(dataset: Dataset, model: str, settings: Any, training: TrainingSettings) -> dict[str, Any]:
@@ -135,7 +145,7 @@ def run_facts(dataset: Dataset, model: str, settings: Any, training: TrainingSet
     on the weights and the place of the dataset are not part of it.
     """
     by_section, files = sections(settings, training), dataset.manifest["files"]
-    ignored = ignored_settings(training.loss)
+    ignored = ignored_settings(training.loss, training.decay)
     learned = {
         section: {key: value for key, value in values.items() if key not in ignored}
         for section, values in by_section.items()

@@ -19,7 +19,7 @@ from drpn.layers.precision import Precision
 from drpn.models.base import ClickModel
 from drpn.output import one_writer
 from drpn.progress import Progress, Silent
-from drpn.recipes.needs import check_requirements, fewer_neighbours
+from drpn.recipes.needs import check_requirements, other_neighbours
 from drpn.recipes.runs import BUNDLE, CURVE_PICTURE, TENSORBOARD, Run, former_settings, run_facts
 from drpn.recipes.settings import entry, training_defaults
 from drpn.training.devices import check_precision, choose_device, data_device, explain_out_of_memory
@@ -61,6 +61,9 @@ def train(
     if device.type == "cpu":
         facts["threads"] = choose_threads(training.threads)
     run = Run.start(out, facts, former_settings(type(settings)), resume=resume)
+    threads = training.threads or run.facts.get("threads") or facts.get("threads", 0)
+    if threads != run.facts.get("threads", 0):
+        run = run.with_threads(threads)
     if resume and (out / BUNDLE).exists():
         run.check_bundle()
         progress.note(f"{out} is already fully trained")
@@ -70,14 +73,13 @@ def train(
             where = device.type if data_place == device else f"{device.type}, data in host memory"
             if device.type == "cpu":
                 on_cpu.enter_context(keep_freed_memory())
-                threads = training.threads or run.facts.get("threads", facts["threads"])
                 on_cpu.enter_context(use_threads(threads))
                 where = f"cpu, {threads} thread{'s' if threads > 1 else ''}"
             torch.manual_seed(training.seed)
             network = chosen.model(settings, data_shape(dataset)).to(device)
             tables = Tables.from_dataset(network.limit(dataset), data_place, reads=network.reads, needs=network.needs)
             sampler = Sampler(clicks, tables, training.batch, training.negatives, training.seed)
-            if note := fewer_neighbours(model, settings, dataset):
+            if note := other_neighbours(model, settings, dataset):
                 progress.note(note)
             progress.note(f"{model}: {_parameter_count(network):,} parameters, {len(clicks):,} clicks, on {where}")
             with _point_writer(out, len(clicks), tensorboard=tensorboard) as on_point:
@@ -94,7 +96,8 @@ def train(
         _draw_curve(trained, out / CURVE_PICTURE, title=f"{model} on {dataset.path.name}")
     facts = {
         "metrics": {"validation_auc": round(trained.best_auc, 6), "best_epoch": trained.best_epoch + 1},
-        "training": dataclasses.asdict(training) | {"clicks": len(clicks), "seconds": round(trained.seconds, 1)},
+        "training": dataclasses.asdict(training)
+        | {"threads": threads, "clicks": len(clicks), "seconds": round(trained.seconds, 1)},
         "commit": run.facts["commit"],
         **({"run": run.fingerprint} if run.fingerprint else {}),
     }

@@ -13,9 +13,10 @@ WEIGHT_KINDS: tuple[WeightKind, ...] = get_args(WeightKind)
 _TCE_SETTINGS = ("tce_rate", "tce_steps")
 
 
-def ignored_settings(loss: str) -> tuple[str, ...]:
-    """Return the settings that do not affect a model trained with this loss."""
-    return DEVICE_SETTINGS if loss == "tce" else (*DEVICE_SETTINGS, *_TCE_SETTINGS)
+def ignored_settings(loss: str, decay: float) -> tuple[str, ...]:
+    """Return the settings that do not affect a model trained with this loss and this weight decay."""
+    unused = (() if loss == "tce" else _TCE_SETTINGS) + (() if decay else ("undecayed",))
+    return (*DEVICE_SETTINGS, *unused)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +88,8 @@ class TrainingSettings:
         for kind in self.undecayed.split():
             if kind not in WEIGHT_KINDS:
                 raise ValueError(f"undecayed names '{kind}'; choose from {', '.join(WEIGHT_KINDS)}")
+        # in one order, so that equal choices are equal
+        object.__setattr__(self, "undecayed", " ".join(kind for kind in WEIGHT_KINDS if kind in self.undecayed.split()))
         if not self.rate > 0:
             raise ValueError(f"rate is {self.rate}; it takes a number above 0")
         if not 0 < self.tce_rate < 1:

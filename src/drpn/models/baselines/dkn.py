@@ -130,7 +130,8 @@ class Knowledge(nn.Module):
 class PairNet(nn.Module):
     """v^T f(N(W [a; b])), where W [a; b] is W_a a + W_b b, and N is batch normalisation over all real pairs.
 
-    Without normalisation, N adds a bias. There is no bias after v: a softmax follows, which it would not change.
+    Without normalisation, N adds a bias. There is no bias after v: it changes no softmax, and with
+    the log loss the hidden layer can give a constant.
     """
 
     mean: Tensor
