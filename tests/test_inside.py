@@ -132,10 +132,10 @@ def test_a_bundle_that_does_not_list_its_weights_is_not_opened(bundle: Path) -> 
         Bundle.open(bundle)
 
 
-@pytest.mark.parametrize("files", [None, "news/id.npy", 3])
+@pytest.mark.parametrize("files", [None, "news/id.npy", 3, ["news/id.npy"]])
 def test_a_manifest_without_a_table_of_files_is_refused(dataset: Path, files: Any) -> None:
     change_manifest(dataset, lambda manifest: manifest.update(files=files))
-    with pytest.raises(FolderError, match="instead of its files"):
+    with pytest.raises(FolderError, match="is not the manifest of a dataset folder"):
         Dataset.open(dataset)
     change_manifest(dataset, lambda manifest: manifest.pop("files"))
     with pytest.raises(FolderError, match="is not the manifest of a dataset folder"):

@@ -1,7 +1,6 @@
 """File names that come from a manifest: they stay inside the folder of the manifest."""
 
 import re
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +27,8 @@ def file_inside(folder: Path, name: Any, *, error: type[DrpnError], remedy: str)
 
 
 def check_names(folder: Path, names: Any, *, error: type[DrpnError], remedy: str) -> None:
-    """Check all names of a manifest, which is damaged if they are not a list or the keys of a table."""
-    if not isinstance(names, Iterable) or isinstance(names, str):
+    """Check all names of a manifest, which is damaged if they are not the keys of a table."""
+    if not isinstance(names, dict):
         raise error(f"{folder} lists {names!r} instead of its files; {remedy}")
     for name in names:
         file_inside(folder, name, error=error, remedy=remedy)

@@ -2,11 +2,14 @@
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from drpn.errors import DrpnError
+
+_NO_KEYS: Mapping[str, type] = MappingProxyType({})
 
 
 def write_versioned(file: Path, document: dict[str, Any], *, checksum: bool = True) -> None:
@@ -24,12 +27,13 @@ def read_versioned(
     error: type[DrpnError],
     remedy: str,
     what: str = "manifest",
-    keys: Iterable[str] = (),
+    keys: Mapping[str, type] = _NO_KEYS,
     checksum: bool = True,
 ) -> dict[str, Any]:
     """Return the document; raise `error`, with the `remedy`, if it is damaged, changed or of another format.
 
-    Messages call it the `what` of `of`, such as the manifest of a bundle. Every key in `keys` must be present.
+    Messages call it the `what` of `of`, such as the manifest of a bundle. Every key in `keys` must be present and
+    have its type.
     """
     try:
         document: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
@@ -40,7 +44,7 @@ def read_versioned(
         raise error(
             f"{file.parent} has format {stored_version}, this version of drpn reads {version}; {remedy}, or update drpn"
         )
-    if not all(key in document for key in keys):
+    if not all(isinstance(document.get(key), kind) for key, kind in keys.items()):
         raise error(f"{file} is not the {what} of {of}; {remedy}")
     if checksum and document.pop("checksum", None) != fingerprint(document):
         raise error(f"{file} has changed since it was written; {remedy}")

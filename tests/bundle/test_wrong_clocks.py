@@ -89,22 +89,31 @@ def test_implausible_times_are_reported_and_left_out(tmp_path: Path, time: datet
     dataset = prepared(tmp_path / "wrong", [*clean(), line("999", time, [3, 1, 2])], notes)
     (note,) = [note for note in notes if "days before or after" in note]
     assert note == (
-        f"impressions more than 7 days before or after the others: 1 of 281, such as 999 of {time}; they are left out"
+        f"impressions more than 7 days before or after the main part of the log: 1 of 281, such as 999 of {time}; "
+        "their clocks are wrong, so they are left out"
     )
     assert dataset.statistics["implausible_times"] == 1
     assert prepared(tmp_path / "clean", clean()).arrays.checksums == dataset.arrays.checksums
 
 
 def test_many_impressions_far_from_the_others_are_kept(tmp_path: Path) -> None:
-    """Five of 285 are too many to be wrong clocks."""
+    """Fifty of 330 are too many to be wrong clocks."""
     notes: list[str] = []
-    late = [line(str(900 + number), datetime(2020, 3, 1 + number), [3, 1, 2]) for number in range(5)]
+    late = [line(str(900 + number), datetime(2020, 3, 1 + number % 5), [3, 1, 2]) for number in range(50)]
     dataset = prepared(tmp_path, [*clean(), *late], notes)
     (note,) = [note for note in notes if "days before or after" in note]
-    assert note.endswith("5 of 285, such as 900 of 2020-03-01 00:00:00; they are kept: correct their times or remove "
-                         "them if they are wrong")  # fmt: skip
+    assert note.endswith("50 of 330, such as 900 of 2020-03-01 00:00:00; they are too many for wrong clocks and are "
+                         "kept: correct or remove them if they are")  # fmt: skip
     names = {name for split in SPLITS for name in dataset.impressions(split).ids}
-    assert names >= {f"{900 + number}" for number in range(5)}
+    assert names >= {f"{900 + number}" for number in range(50)}
+    assert dataset.statistics["implausible_times"] == 0
+
+
+def test_a_wrong_clock_in_one_of_twenty_impressions_does_not_cut_recommendations(tmp_path: Path) -> None:
+    """All at one time, as exports write it; more than on any real day."""
+    wrong = [line(str(900 + number), datetime(1970, 1, 1), [3, 1, 2]) for number in range(15)]
+    opened = bundle(prepared(tmp_path, [*clean(), *wrong]))
+    assert opened.as_of == END.replace(tzinfo=UTC)
 
 
 def test_no_impressions_have_no_implausible_times(tmp_path: Path) -> None:

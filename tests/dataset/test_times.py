@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drpn.dataset.times import FAR_DAYS, end_of_log, plausible_days
+from drpn.dataset.times import end_of_log, plausible_days
 
 START = datetime(2026, 3, 2)
 
@@ -25,13 +25,17 @@ def days(counts: dict[int, int]) -> tuple[int, int]:
         ({100: 500, 101: 700, 102: 600, 0: 1, -700_000: 2}, (100, 102)),
         ({100: 500, 107: 700, 114: 600}, (100, 114)),
         ({100: 500, 101: 700, 109: 600}, (100, 101)),
-        # many wrong clocks, one on each of many days: none of the days is busy
-        ({100: 5_000, 101: 7_000, **dict.fromkeys(range(102, 200), 1)}, (100, 101)),
+        # quiet days that follow each other are part of the log
+        ({100: 5_000, 101: 7_000, **dict.fromkeys(range(102, 200), 1)}, (100, 199)),
+        # the busiest day is a wrong clock, and most impressions are elsewhere
+        ({0: 60, **dict.fromkeys(range(100, 130), 38)}, (100, 129)),
+        # of two parts with a gap, the one with more impressions
+        ({**dict.fromkeys(range(100, 110), 30), **dict.fromkeys(range(140, 143), 60)}, (100, 109)),
         ({2: 1, 1: 3, 3: 2}, (1, 3)),
     ],
 )
 def test_plausible_days(counts: dict[int, int], expected: tuple[int, int]) -> None:
-    assert days(counts) == (expected[0] - FAR_DAYS, expected[1] + FAR_DAYS)
+    assert days(counts) == expected
 
 
 def log(*hours: float) -> np.ndarray:

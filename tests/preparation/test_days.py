@@ -108,7 +108,7 @@ def test_settings_win() -> None:
 def test_logs_that_are_too_short_are_refused() -> None:
     with pytest.raises(LogError, match=r"has 2 days \(2026-01-01 to 2026-01-02\) and needs 3 or more; use a longer "):
         chosen(log(2))
-    with pytest.raises(LogError, match=r"has 3 days \(2026-01-01 to 2026-01-20\) and needs 4 or more"):
+    with pytest.raises(LogError, match=r"has 3 days with impressions \(2026-01-01 to 2026-01-20\) and needs 4 or more"):
         chosen([day(1), day(2), day(20)])
     with pytest.raises(LogError, match=r"has 30 days .* and needs 31 or more"):
         chosen(log(30), train_days=28)

@@ -17,7 +17,7 @@ from drpn.models.catalogue import CATALOGUE
 from drpn.preparation.settings import DataSettings
 from drpn.recipes.evaluate import evaluate
 from drpn.recipes.explain import explain
-from drpn.recipes.needs import missing_requirements, other_neighbours, prepare_hint
+from drpn.recipes.needs import missing_requirements, other_neighbours, outdated_parts, prepare_hint
 from drpn.recipes.prepare import prepare
 from drpn.recipes.runs import Run
 from drpn.recipes.train import train
@@ -194,3 +194,16 @@ def test_a_folder_with_another_number_of_neighbours_than_drpn_reads_is_noted(log
     )
     for settings in (replace(small("drpn"), max_neighbours=9), small("drpn-g"), small("drpn-g-ids")):
         assert other_neighbours("drpn", settings, dataset) is None
+
+
+def test_a_folder_of_an_older_version_is_noted(logs: Path, tmp_path: Path) -> None:
+    """It lacks the profiles at the end of the log, and the words that name entities."""
+    dataset = prepare(logs, tmp_path / "data", DataSettings(vector_size=0))
+    assert outdated_parts("dkn", dataset) == []
+    old = {name: checksum for name, checksum in dataset.arrays.checksums.items() if not name.startswith("latest/")}
+    older = replace(dataset, arrays=replace(dataset.arrays, checksums=old | {"news/entities.npy": ""}))
+    assert outdated_parts("drpn", older) == [
+        "recommendations will not know clicks after the profile window; "
+        f"prepare the logs of {dataset.path} again to change that"
+    ]
+    assert len(outdated_parts("dkn", older)) == 2

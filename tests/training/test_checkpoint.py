@@ -213,7 +213,7 @@ def test_resuming_allows_another_save_interval_and_settings_newer_than_the_run(d
     facts = json.loads(file.read_text())
     del facts["settings"]["training"]["loss"]
     file.write_text(json.dumps(facts))
-    assert "training.loss = softmax, and tce is asked for" in refused(
+    assert 'training.loss = "softmax", and "tce" is asked for' in refused(
         drpn, *COMMAND, "--resume", "--set", "training.loss=tce"
     )
     assert drpn(*COMMAND, "--resume", "--set", "training.save_seconds=7").returncode == 0

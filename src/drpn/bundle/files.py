@@ -38,6 +38,7 @@ _REMEDY = "train again, or copy the whole bundle again"
 FORMAT = 1
 MANIFEST, WEIGHTS, CARD = "manifest.json", "model.safetensors", "README.md"
 _LATEST = "latest/"
+_KEYS = {"files": dict, "model": str, "settings": dict, "data": dict}
 _PREFIXES = ("news/", "categories/", "subcategories/", "users/", "words/word", "entities/id", _LATEST)
 _LEFT_OUT = ("news/abstract.", "news/title_entities", "news/abstract_entities", "news/entities")
 
@@ -261,9 +262,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
             f"{path} is not a bundle: it has no {MANIFEST}; train a model first",
             hint="run: drpn train FOLDER --out RUN",
         )
-    manifest = read_versioned(
-        file, version=FORMAT, of="a bundle", error=RunError, remedy="train again", keys=("files", "model", "settings")
-    )
+    manifest = read_versioned(file, version=FORMAT, of="a bundle", error=RunError, remedy="train again", keys=_KEYS)
     if WEIGHTS not in manifest["files"]:
         raise RunError(f"{file} does not list {WEIGHTS}; {_REMEDY}")
     return manifest

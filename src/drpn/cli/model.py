@@ -203,6 +203,9 @@ def recommend(
         if not ranking.known:
             who = f"user {ranking.user_id} has no profile" if history is None else "the history holds no known story"
             print(f"drpn: {terminal(who)}; this is the ranking for a new user", file=sys.stderr)
+        if not ranking.rows:
+            empty = "no story is left to rank: the recent ones are clicked or excluded; name others by --candidate"
+            print(f"drpn: {empty}", file=sys.stderr)
     if json:
         documents = [
             {"user_id": ranking.user_id, "known": ranking.known, "rows": [asdict(row) for row in ranking.rows]}

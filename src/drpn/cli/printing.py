@@ -222,7 +222,8 @@ def _print_paper(compared: "Compared") -> None:
     """Print the metrics of each system that the paper measured, each next to the paper's number."""
     from drpn.evaluation.metrics import METRICS
     from drpn.experiments.claims import judged_by
-    from drpn.experiments.paper import NAMES, TABLE2, TABLE3
+    from drpn.experiments.pages import names_of
+    from drpn.experiments.paper import TABLE2, TABLE3
 
     reported, group = TABLE2 | TABLE3, judged_by(compared.claims)
     table = Table("", *(head for name in METRICS for head in (name, "paper")), box=None, pad_edge=False)
@@ -231,7 +232,7 @@ def _print_paper(compared: "Compared") -> None:
         if row["group"] == group and row["model"] in reported:
             pairs = zip((row[name] for name in METRICS), reported[row["model"]], strict=True)
             cells = [text for ours, theirs in pairs for text in (f"{ours:.4f}", f"{theirs / 100:.4f}")]
-            table.add_row(NAMES[row["model"]], *cells)
+            table.add_row(names_of(compared.runs)[row["model"]], *cells)
     for column in table.columns:
         column.no_wrap = True
     print()

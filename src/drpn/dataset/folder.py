@@ -230,5 +230,5 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         of="a dataset folder",
         error=FolderError,
         remedy="prepare the logs again",
-        keys=("files", "settings", "statistics"),
+        keys={"files": dict, "settings": dict, "statistics": dict, "sources": list},
     )

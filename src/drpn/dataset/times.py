@@ -4,31 +4,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 FAR_DAYS = 7
-"""A time is far from the others if it is more than this many days from the busy days of the log."""
-_BUSY = 0.01
-"""A busy day has at least this share of the impressions of the busiest."""
+"""Days with impressions belong to one part of the log if they are at most this many days apart."""
 _TYPICAL = 0.1
 """The 24 hours up to the end of a log hold at least this share of the impressions of typical 24 hours."""
 
 
 def plausible_days(days: NDArray[np.int64], counts: NDArray[np.int64]) -> tuple[int, int]:
-    """The first and the last plausible day; `days` are distinct numbers of days, `counts` their impressions.
+    """The first and the last day of the main part of a log, which is the one with the most impressions.
 
-    From the busiest day on, in both directions: days follow each other as long as the next busy day is at most
-    `FAR_DAYS` away. Times up to `FAR_DAYS` before and after these days are plausible too.
+    `days` are distinct numbers of days, `counts` their impressions. A new part begins after a gap of more than
+    `FAR_DAYS` days.
     """
-    busiest = int(days[np.argmax(counts)])
-    busy = np.sort(days[counts >= _BUSY * counts.max()])
-    first = last = busiest
-    for day in busy[busy > busiest].tolist():
-        if day - last > FAR_DAYS:
-            break
-        last = day
-    for day in busy[busy < busiest].tolist()[::-1]:
-        if first - day > FAR_DAYS:
-            break
-        first = day
-    return first - FAR_DAYS, last + FAR_DAYS
+    order = np.argsort(days)
+    days, counts = days[order], counts[order]
+    parts = np.cumsum(np.diff(days, prepend=days[0]) > FAR_DAYS)
+    main = days[parts == np.argmax(np.bincount(parts, weights=counts))]
+    return int(main[0]), int(main[-1])
 
 
 def end_of_log(times: NDArray[np.datetime64]) -> np.datetime64:

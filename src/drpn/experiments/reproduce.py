@@ -63,9 +63,10 @@ def reproduce(
     progress, sets = progress or Silent(), list(sets)
     config = config or SHIPPED / SETTINGS
     data, folder = protocol(config, sets), out / DATASET
-    if data.entities and not has_entities(logs):
+    if data.entities and logs.exists() and not has_entities(logs):
         data = replace(data, entities=0)
-        progress.note("the titles of these logs have no entities, so DKN reads words alone")
+        if models is None or "dkn" in models:
+            progress.note("the titles of these logs have no entities, so DKN reads words alone")
     if folder.exists():
         check_prepared(folder, logs, data, vectors)
         progress.note(f"{folder} is prepared already")

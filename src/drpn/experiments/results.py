@@ -127,6 +127,6 @@ def _read(file: Path) -> dict[str, Any]:
         of="a run",
         error=RunError,
         remedy=f"remove {file.parent} to train again",
-        keys=("settings", "data"),
+        keys={"settings": dict, "data": str},
         checksum=False,
     )

@@ -140,8 +140,8 @@ class Builder:
         profiles = profile_sequences(feedback, clicked=name == "clicked", keep=keep)
         extras = [column for column in SHOWN if column.name in _PROFILE_COLUMNS[name] and column.name in shown.columns]
         if extras:
-            values = shown.select(*[column.name for column in extras], moment=event_moment(shown))
-            profiles = profiles.left_join(values, "moment")
+            values = shown.select("news", *[column.name for column in extras], moment=event_moment(shown))
+            profiles = profiles.left_join(values, ["moment", "news"])  # stories may share a moment
         rows = self.writer.empty(f"users/{name}", (users + 1, keep), np.int32)
         arrays = {column: self._missing(f"users/{name}_{column.name}", rows.shape, column) for column in extras}
         for batch in self.engine.stream(profiles):

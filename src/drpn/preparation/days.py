@@ -96,7 +96,7 @@ def _newest(days: Sequence[Day], settings: DataSettings) -> Days:
     train = evaluation - (settings.train_days or max(1, min(MOST_TRAINING_DAYS, evaluation - PROFILE_DAYS)))
     if train <= 0:
         needed = (settings.train_days or 1) + 2 + (settings.validation is None)
-        raise _too_short(days[: test + 1], test + 1, needed)
+        raise _too_short(days[: test + 1], test + 1, needed, counted="days with impressions")
     return Days(days[0].date, days[train].date, days[evaluation].date, days[test].date if evaluation < test else None)
 
 
@@ -105,8 +105,8 @@ def _total(days: Sequence[Day]) -> int:
     return (days[-1].date - days[0].date).days + 1
 
 
-def _too_short(days: Sequence[Day], total: int, needed: int) -> LogError:
+def _too_short(days: Sequence[Day], total: int, needed: int, *, counted: str = "days") -> LogError:
     return LogError(
-        f"the log has {total} days ({days[0].date} to {days[-1].date}) and needs {needed} or more; "
+        f"the log has {total} {counted} ({days[0].date} to {days[-1].date}) and needs {needed} or more; "
         "use a longer log, or fewer days with data.profile_days and data.train_days"
     )

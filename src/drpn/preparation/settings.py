@@ -41,9 +41,9 @@ class DataSettings:
     experiments, only those of users with a profile."""
     profile_days: int | None = None
     """Days of the profile window. In a log of two parts they end where training begins; in a log of one part they start
-    with the log, and everything after the training days is evaluation. None: chosen by `preparation.split`."""
+    with the log, and everything after the training days is evaluation. None: chosen by `preparation.days`."""
     train_days: int | None = None
-    """Days after the profile window whose impressions train the model. None: chosen by `preparation.split`."""
+    """Days after the profile window whose impressions train the model. None: chosen by `preparation.days`."""
     validation: float | None = None
     """Share of the evaluation impressions, the earliest ones, used for validation. None: 0.1, or the whole day before
     the test in a log of one part that spans more than a week."""

@@ -8,8 +8,8 @@ from drpn.dataset.times import FAR_DAYS, plausible_days
 from drpn.logs.engines.engine import Engine
 from drpn.progress import Progress
 
-LEFT_OUT = 100
-"""Impressions with an implausible time are left out if they are at most one in this many, and kept if more."""
+LEFT_OUT = 0.1
+"""Impressions far from the main part of a log are left out if they are at most this share of all, and kept if more."""
 
 
 def day_number(times: ir.TimestampColumn) -> ir.IntegerColumn:
@@ -21,9 +21,9 @@ def day_number(times: ir.TimestampColumn) -> ir.IntegerColumn:
 def leave_out_implausible(
     engine: Engine, impressions: ir.Table, shown: ir.Table, progress: Progress
 ) -> tuple[ir.Table, ir.Table, int]:
-    """The impressions with a plausible time and their shown stories, and the number of implausible ones.
+    """The impressions with a plausible time and their shown stories, and the number of those left out.
 
-    Implausible ones are reported, with an example. If there are too many to be wrong clocks they are kept.
+    Implausible times are reported, with an example. If there are too many to be wrong clocks they are kept.
     """
     numbered = impressions.select(day=day_number(impressions.time))
     days = numbered.group_by("day").aggregate(rows=numbered.count())
@@ -40,13 +40,13 @@ def leave_out_implausible(
     example = engine.single_row(
         strange.order_by("impression").limit(1).select("impression_id", time=strange.time.cast("string"))
     )
-    few = LEFT_OUT * implausible <= total
-    progress.note(
-        f"impressions more than {FAR_DAYS} days before or after the others: {implausible:,} of {total:,}, such as "
-        f"{example['impression_id']} of {example['time']}; "
-        + ("they are left out" if few else "they are kept: correct their times or remove them if they are wrong")
+    far = (
+        f"impressions more than {FAR_DAYS} days before or after the main part of the log: {implausible:,} of {total:,},"
+        f" such as {example['impression_id']} of {example['time']}"
     )
-    if not few:
-        return impressions, shown, implausible
+    if implausible > LEFT_OUT * total:
+        progress.note(f"{far}; they are too many for wrong clocks and are kept: correct or remove them if they are")
+        return impressions, shown, 0
+    progress.note(f"{far}; their clocks are wrong, so they are left out")
     kept = engine.materialize("plausible_impressions", impressions.filter(inside))
     return kept, engine.materialize("plausible_shown", shown.semi_join(kept, "impression")), implausible

@@ -105,6 +105,16 @@ def other_neighbours(model: str, settings: Any, dataset: Dataset) -> str | None:
     )
 
 
+def outdated_parts(model: str, dataset: Dataset) -> list[str]:
+    """Return a sentence on each part that folders of older versions lack, if the model would use it."""
+    again, notes = f"prepare the logs of {dataset.path} again", []
+    if "latest/clicked" not in dataset.arrays:
+        notes.append(f"recommendations will not know clicks after the profile window; {again} to change that")
+    if model == "dkn" and "news/entities" in dataset.arrays and "news/word_entities" not in dataset.arrays:
+        notes.append(f"dkn reads words alone, because the folder does not say which words name entities; {again}")
+    return notes
+
+
 def _short(model: str, settings: Any, dataset: Dataset) -> list[str]:
     """The limits of the model that are above what the folder holds, of words and of the sequences that it reads."""
     reads = ("words", *minimal_model(model, settings).reads)

@@ -119,7 +119,7 @@ def first_difference(known: Sections, asked: Sections, defaults: Sections) -> st
         for key in sorted({*existing, *values} - set(ignored)):
             before, now = existing.get(key), values.get(key)
             if before != now:
-                return f"{section}.{key} = {before}, and {now} is asked for now"
+                return f"{section}.{key} = {json.dumps(before)}, and {json.dumps(now)} is asked for now"
     return None
 
 

@@ -19,7 +19,7 @@ from drpn.layers.precision import Precision
 from drpn.models.base import ClickModel
 from drpn.output import one_writer
 from drpn.progress import Progress, Silent
-from drpn.recipes.needs import check_requirements, other_neighbours
+from drpn.recipes.needs import check_requirements, other_neighbours, outdated_parts
 from drpn.recipes.runs import BUNDLE, CURVE_PICTURE, TENSORBOARD, Run, former_settings, run_facts
 from drpn.recipes.settings import entry, training_defaults
 from drpn.training.devices import check_precision, choose_device, data_device, explain_out_of_memory
@@ -79,7 +79,8 @@ def train(
             network = chosen.model(settings, data_shape(dataset)).to(device)
             tables = Tables.from_dataset(network.limit(dataset), data_place, reads=network.reads, needs=network.needs)
             sampler = Sampler(clicks, tables, training.batch, training.negatives, training.seed)
-            if note := other_neighbours(model, settings, dataset):
+            other = other_neighbours(model, settings, dataset)
+            for note in [*outdated_parts(model, dataset), *([other] if other else [])]:
                 progress.note(note)
             progress.note(f"{model}: {_parameter_count(network):,} parameters, {len(clicks):,} clicks, on {where}")
             with _point_writer(out, len(clicks), tensorboard=tensorboard) as on_point:
