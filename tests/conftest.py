@@ -1,5 +1,9 @@
-"""Fixtures for all tests: a small MIND log, and the command line within this process."""
+"""Fixtures for all tests: a small MIND log, and the command line within this process.
 
+All tests use one thread: several run at the same time, and weights depend on the number of threads.
+"""
+
+import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,6 +14,9 @@ import torch
 
 from drpn.cli import main
 from writing import MindLine, write_mind
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # for the processes that tests start
+torch.set_num_threads(1)
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Folders are written completely or not at all."""
 
 import errno
+import shutil
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,15 @@ def test_folders_made_by_others_are_never_replaced(tmp_path: Path) -> None:
         with pytest.raises(OutputError, match=message):
             fill(tmp_path / "home", "one", replace=replace)
     assert (tmp_path / "home" / "thesis.txt").read_text() == "all I have"
+
+
+def test_a_folder_that_vanishes_while_it_is_replaced_is_written_all_the_same(tmp_path: Path) -> None:
+    fill(tmp_path / "out", "one")
+    with atomic_folder(tmp_path / "out", replace=True) as folder:
+        (folder / "a.txt").write_text("two")
+        shutil.rmtree(tmp_path / "out")
+    assert (tmp_path / "out" / "a.txt").read_text() == "two"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 def test_an_empty_folder_is_used(tmp_path: Path) -> None:

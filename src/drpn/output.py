@@ -171,7 +171,12 @@ def _move_into_place(scratch: Path, target: Path, old: os.stat_result | None) ->
         _rename(scratch, target)
         return
     aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".old", dir=target.parent))
-    target.rename(aside / "replaced")
+    try:
+        target.rename(aside / "replaced")
+    except FileNotFoundError:  # someone removed it meanwhile
+        aside.rmdir()
+        _rename(scratch, target)
+        return
     try:
         if not os.path.samestat((aside / "replaced").lstat(), old):
             raise _appeared(target)

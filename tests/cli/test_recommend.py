@@ -88,6 +88,12 @@ def test_history(drpn, run: Path) -> None:
     assert ids(document(drpn, run, "--skipped", "N8"))[0] != "N8"
 
 
+def test_a_ranking_without_stories_says_so(drpn, run: Path) -> None:
+    done = drpn("recommend", run, "--user", "U1", "--candidate", "N1", "--exclude", "N1")
+    assert done.returncode == 0
+    assert done.stderr.startswith("drpn: no story is left to rank")
+
+
 def test_unknown_stories_of_a_history_are_reported(drpn, run: Path) -> None:
     done = drpn("recommend", run, "--clicked", "N1", "--clicked", "X", "--json")
     assert done.stderr == "drpn: stories of the history that are not in the catalogue are left out: X\n"

@@ -280,7 +280,6 @@ def test_bf16_gradients_at_the_sizes_of_the_paper_against_float64(name: str) -> 
     for part, count in {"gamma": 4, "contrary": 4 * 5}.items() if name.startswith("drpn") else ():
         assert sum(part in key for key in gradients) == count
     errors = {key: relative_error(*pair) for key, pair in gradients.items()}
-    print(name, sorted(((round(error, 4), key) for key, error in errors.items()), reverse=True)[:6])
     for key, (gradient, other) in gradients.items():  # below 1e-5 of the whole a gradient is rounding
         assert (gradient - other).norm() < 0.15 * other.norm() + 1e-5 * expected.norm(), (key, errors[key])
 

@@ -188,7 +188,9 @@ def recommend(
             "there is nobody to rank for; name a --user, or give a history with --clicked and --skipped"
         )
     new = new_stories(title or (), category or (), subcategory or ())
-    rankings = Recommender(Run.open(run).bundle()).recommend_many(
+    bundle = Run.open(run).bundle()
+    everyone_had_a_profile = bundle.manifest["data"]["settings"].get("users") == "with-profile"
+    rankings = Recommender(bundle).recommend_many(
         users if history is None else [(users or [""])[0]],
         histories=None if history is None else [history],
         candidates=candidate,
@@ -202,7 +204,8 @@ def recommend(
             print(f"drpn: {terminal(note)}", file=sys.stderr)
         if not ranking.known:
             who = f"user {ranking.user_id} has no profile" if history is None else "the history holds no known story"
-            print(f"drpn: {terminal(who)}; this is the ranking for a new user", file=sys.stderr)
+            untrained = ", which this model was not trained for" if everyone_had_a_profile else ""
+            print(f"drpn: {terminal(who)}; this is the ranking for a new user{untrained}", file=sys.stderr)
         if not ranking.rows:
             empty = "no story is left to rank: the recent ones are clicked or excluded; name others by --candidate"
             print(f"drpn: {empty}", file=sys.stderr)

@@ -1,6 +1,7 @@
 """Check that a dataset folder has the optional data a model needs, and say how to prepare it if not."""
 
 import dataclasses
+import shlex
 from typing import Any
 
 from drpn.dataset.folder import Dataset
@@ -56,7 +57,7 @@ def prepare_hint(model: str, settings: Any, dataset: Dataset) -> str:
     options = ["--skip-unknown-news"] if chosen.get("skip_unknown_news") else []
     options += [f"--{need} FILE" for need, requirement in missing.items() if requirement.file]
     options += [f"--set data.{name}={toml_value(value)}" for name, value in values.items()]
-    return f"run: drpn prepare LOGS --out {dataset.path} --force {' '.join(options)}"
+    return f"run: drpn prepare LOGS --out {shlex.quote(str(dataset.path))} --force {' '.join(options)}"
 
 
 def check_requirements(model: str, settings: Any, dataset: Dataset) -> None:
