@@ -34,7 +34,7 @@ def atomic_folder(target: Path, *, replace: bool = False, locked: bool = False) 
     One process writes to a target at a time; `locked` says that the caller holds `lock_target` already. A folder that
     someone else puts in the place of the target meanwhile is left as it is.
     """
-    target = Path(os.path.abspath(target))  # noqa: PTH100 (resolve() would follow `target` if it is a link)
+    target = _absolute(target)
     with nullcontext() if locked else lock_target(target):
         old = _folder_to_replace(target, replace=replace)
         with explain_write_errors(target):
@@ -80,7 +80,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
 @contextmanager
 def lock_target(target: Path) -> Iterator[None]:
     """Hold a lock next to a file or folder that does not have to exist; fail if another process holds it."""
-    target = Path(os.path.abspath(target))  # noqa: PTH100 (as in `atomic_folder`)
+    target = _absolute(target)
     with explain_write_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
     with _lock(target.parent / f".{target.name}{LOCK}", target):
@@ -200,6 +200,11 @@ def _rename(scratch: Path, target: Path) -> None:
 
 def _appeared(target: Path) -> OutputError:
     return OutputError(f"{target} was made by someone else meanwhile and is left as it is; choose another folder")
+
+
+def _absolute(target: Path) -> Path:
+    """The absolute path of a target, which may be a link: links are not followed."""
+    return Path(os.path.abspath(target))  # noqa: PTH100 (resolve() would follow them)
 
 
 def _is_empty_folder(path: Path) -> bool:

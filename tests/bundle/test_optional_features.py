@@ -201,7 +201,7 @@ def test_dkn_reads_the_entities_that_the_folder_has(dataset: Dataset, plain: Dat
     title = dataset.titles[1]
     named = [Mention("Q1", "word1", 0), ("Q1", "WORD1", 6)]
     stories = [
-        NewStory(title, "topic", news_id="named", entities=named),  # type: ignore[arg-type]
+        NewStory(title, "topic", news_id="named", entities=named),
         NewStory(title, "topic", news_id="unnamed"),
     ]
     ranking = recommender.recommend("U01", candidates=["N1"], new=stories)

@@ -43,7 +43,7 @@ TITLE = "The Brands Queen Elizabeth, Prince Charles, and Prince Philip Swear By"
         ("", 6, []),
     ],
 )
-def test_a_name_is_found_at_its_offset_or_elsewhere(name: str, offset: int | None, words: list[str]) -> None:
+def test_a_name_counts_at_its_offset_or_elsewhere(name: str, offset: int | None, words: list[str]) -> None:
     assert named_words(TITLE, Mention("Q1", name, offset)) == ([("Q1", words)] if words else [])
 
 

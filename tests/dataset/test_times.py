@@ -58,6 +58,6 @@ def test_a_few_wrong_clocks_do_not_move_the_end(hours: list[int], wrong: list[in
     hours = [*range(7 * 24), *hours]
     wrong = [hour for number, hour in enumerate(sorted(wrong)) if not number or hour - sorted(wrong)[number - 1] > 24]
     clean, every = log(*hours), [*hours, *wrong]
-    shuffler.shuffle(every)  # type: ignore[attr-defined]
+    shuffler.shuffle(every)
     assert end_of_log(clean) == np.datetime64(START + timedelta(hours=7 * 24)) or max(hours) < 7 * 24
     assert end_of_log(log(*every)) == end_of_log(clean)

@@ -193,7 +193,7 @@ def test_unknown_ids_are_drawn_in_training(network: Network) -> None:
         model.get_submodule(name).register_forward_hook(lambda _, given, __, calls=calls: calls.append(given[0].dim()))
         known = real_scores(model, impressions())
         assert calls == [1]  # for the users of a batch, or for its stories
-        model.get_submodule(name).dropped = 1 - 1e-12  # type: ignore[assignment]
+        model.get_submodule(name).dropped = 1 - 1e-12
         unknown.get_submodule(name).register_forward_hook(lambda module, _, ids: module.unknown.expand_as(ids))
         actual = real_scores(model, impressions())
         torch.testing.assert_close(actual, real_scores(unknown, impressions()), rtol=0, atol=1e-10)

@@ -202,7 +202,7 @@ def test_log_without_abstracts_is_refused(logs: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("option", "kind"), [("entities", "entity"), ("contexts", "context")])
 def test_entity_file_without_the_setting_is_refused(logs: Path, tmp_path: Path, option: str, kind: str) -> None:
     with pytest.raises(SettingsError) as raised:
-        prepare(logs, tmp_path / "data", **{option: Path("own.vec")})  # type: ignore[arg-type]
+        prepare(logs, tmp_path / "data", **{option: Path("own.vec")})
     assert str(raised.value) == (
         f"own.vec has {kind} vectors, but data.entities is 0; set how many entities of each title to keep"
     )

@@ -30,7 +30,7 @@ def trained(
     name: str, used: list[list[int]], *, sparse: bool = True, decay: float = 0.0, undecayed: str = ""
 ) -> Lookup:
     model = Lookup()
-    settings = TrainingSettings(rate=RATE, decay=decay, undecayed=undecayed, optimiser=name)  # type: ignore[arg-type]
+    settings = TrainingSettings(rate=RATE, decay=decay, undecayed=undecayed, optimiser=name)
     optimiser = build_optimiser(cast(ClickModel, model), settings)
     for rows in used:
         optimiser.zero_grad()
@@ -115,7 +115,7 @@ def test_adam_updates_rows_used_earlier_and_lazy_adam_does_not() -> None:
 def after_decay_alone(name: str, undecayed: str, optimiser: str = "adam") -> dict[str, float]:
     """The remaining share of each weight after one step in which every gradient is zero: 1 without decay."""
     model = build(name).float()
-    settings = TrainingSettings(rate=RATE, decay=0.5, undecayed=undecayed, optimiser=optimiser)  # type: ignore[arg-type]
+    settings = TrainingSettings(rate=RATE, decay=0.5, undecayed=undecayed, optimiser=optimiser)
     before = {key: value.detach().clone().fill_(2.0) for key, value in model.named_parameters()}
     with torch.no_grad():
         for key, value in model.named_parameters():
@@ -146,7 +146,7 @@ def test_decay_never_reaches_gamma_unless_asked_to() -> None:
 def test_each_kind_of_weights_can_be_spared(kind: str, spared: list[str]) -> None:
     left = after_decay_alone("drpn", kind)
     kinds = weights_by_kind(build("drpn"))
-    assert sum(share == 1.0 for share in left.values()) == len(kinds[kind])  # type: ignore[index]
+    assert sum(share == 1.0 for share in left.values()) == len(kinds[kind])
     assert all(left[key] == 1.0 for key in spared)
 
 
@@ -156,7 +156,7 @@ def test_every_weight_has_one_kind_and_one_place_in_the_optimiser(name: str) -> 
     parameters = sorted(map(id, model.parameters()))
     assert sorted(id(weight) for weights in weights_by_kind(model).values() for weight in weights) == parameters
     for optimiser in ("adam", "lazy-adam"):
-        groups = build_optimiser(model, TrainingSettings(decay=1, optimiser=optimiser)).param_groups  # type: ignore[arg-type]
+        groups = build_optimiser(model, TrainingSettings(decay=1, optimiser=optimiser)).param_groups
         assert sorted(id(weight) for group in groups for weight in group["params"]) == parameters
         assert all(group["weight_decay"] in (0, 1) for group in groups)
 

@@ -77,7 +77,7 @@ def prepare(
         typer.Option(
             metavar="FILE",
             help="Entity vectors, for use with `--set data.entities=5`. Default: entity_embedding.vec in the folder of "
-            "each news.tsv, if it is there.",
+            "each news.tsv, if there is one.",
         ),
     ] = None,
     contexts: Annotated[
@@ -85,7 +85,7 @@ def prepare(
         typer.Option(
             metavar="FILE",
             help="Context vectors of entities, in the format of the entity vectors. Default: context_embedding.vec in "
-            "the folder of each news.tsv, if it is there.",
+            "the folder of each news.tsv, if there is one.",
         ),
     ] = None,
     skip_unknown_news: Annotated[

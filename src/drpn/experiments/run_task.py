@@ -44,7 +44,7 @@ def run_task(task: Task, progress: Progress) -> None:
     points = (task.out / CURVE).read_text(encoding="utf-8").splitlines()
     curve: list[dict[str, Any]] = [json.loads(line) for line in points]
     clicks = bundle.manifest["training"]["clicks"]
-    threads = bundle.manifest["training"]["threads"]
+    threads = bundle.manifest["training"].get("threads", 0)  # older bundles do not have it
     on_cpu = use_threads(threads) if threads else nullcontext()
     with explain_out_of_memory("model.size", task.settings.size), on_cpu:
         dataset = Dataset.open(task.folder, verify=False)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -63,7 +64,8 @@ def evaluate(
     run = Run.open(path)
     models = {run.facts["model"]: run.bundle().model}
     training = run.facts["settings"]["training"]
-    with use_threads(choose_threads(training.get("threads", 0))):
+    on_cpu = pick_device().type == "cpu"
+    with use_threads(choose_threads(training.get("threads", 0))) if on_cpu else nullcontext():
         return measure_models(
             models,
             run.dataset(),

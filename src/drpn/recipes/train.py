@@ -58,22 +58,21 @@ def train(
     if not len(clicks):
         raise TrainingError(f"{folder} has nothing to train on: no impression has a click and a skip")
     facts = run_facts(dataset, model, settings, training)
-    if device.type == "cpu":
-        facts["threads"] = choose_threads(training.threads)
     run = Run.start(out, facts, former_settings(type(settings)), resume=resume)
-    threads = training.threads or run.facts.get("threads") or facts.get("threads", 0)
-    if threads != run.facts.get("threads", 0):
-        run = run.with_threads(threads)
     if resume and (out / BUNDLE).exists():
         run.check_bundle()
         progress.note(f"{out} is already fully trained")
         return run
+    on_cpu = device.type == "cpu"
+    threads = (training.threads or run.facts.get("threads") or choose_threads()) if on_cpu else 0
+    if threads != run.facts.get("threads", 0):
+        run = run.with_threads(threads)
     try:
-        with explain_out_of_memory("training.batch", training.batch), ExitStack() as on_cpu:
+        with explain_out_of_memory("training.batch", training.batch), ExitStack() as stack:
             where = device.type if data_place == device else f"{device.type}, data in host memory"
-            if device.type == "cpu":
-                on_cpu.enter_context(keep_freed_memory())
-                on_cpu.enter_context(use_threads(threads))
+            if on_cpu:
+                stack.enter_context(keep_freed_memory())
+                stack.enter_context(use_threads(threads))
                 where = f"cpu, {threads} thread{'s' if threads > 1 else ''}"
             torch.manual_seed(training.seed)
             network = chosen.model(settings, data_shape(dataset)).to(device)
