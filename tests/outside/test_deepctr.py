@@ -109,7 +109,7 @@ def test_deepfm() -> None:
     inputs = pytest.importorskip("deepctr_torch.inputs", reason=REASON)
     models = pytest.importorskip("deepctr_torch.models", reason=REASON)
     model = DeepFm(DeepFmSettings(size=SIZE, hidden=5, layers=2), DataShape(6, 12, len(HISTORIES) + 1, 4, 5))
-    with_random_weights(model, model.features, 3)
+    with_random_weights(model, model.features, 3, unmet=())
     stories = [Story(0, 0, 0, [0]), *ONE_WORD.values()]
     category, subcategory, words = (
         torch.tensor([of(story) for story in stories])

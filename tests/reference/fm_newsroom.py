@@ -1,5 +1,6 @@
 """A few stories and users with features of every kind, for models and for loops."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -46,7 +47,11 @@ class Case(NamedTuple):
     weights: Weights
 
 
-def with_random_weights(model: ClickModel, features: Features, seed: int) -> Case:
+UNMET = [story.row for story in NEWS.values() if not story.seen]
+"""Rows of the stories that training did not meet."""
+
+
+def with_random_weights(model: ClickModel, features: Features, seed: int, *, unmet: Sequence[int] = UNMET) -> Case:
     """All weights are random, including those that start at zero; those of category 0 stay zero."""
     model = model.double().eval()
     random = torch.Generator().manual_seed(seed)
@@ -55,7 +60,7 @@ def with_random_weights(model: ClickModel, features: Features, seed: int) -> Cas
             parameter.normal_(std=0.7, generator=random)
         for table in (features.category, features.subcategory):
             table.weight[0] = 0
-    leave_out_of_training(model, [story.row for story in NEWS.values() if not story.seen])
+    leave_out_of_training(model, unmet)
     return Case(model, {name: tensor.tolist() for name, tensor in model.state_dict().items()})
 
 
