@@ -159,7 +159,7 @@ def test_each_number_of_the_paper_is_in_the_row_that_counts_the_same() -> None:
         "profile_users": 8,
         "mean_title_words": 7.0,
         "mean_title_words_with_labels": 9.0,
-        "mean_title_words_kept": 8.0,
+        "mean_title_words_of_15": 8.0,
         "clicked_samples": 6,
         "skipped_samples": 5,
         "users_not_in_training": shares,

@@ -145,7 +145,6 @@ def test_statistics_match(pair: Pair) -> None:
         history=settings.history,
         newest_clicked=settings.clicked,
         newest_skipped=settings.skipped,
-        words=settings.words,
     )
     expected["news_with_neighbours"] = len(pair.graph)
     assert {name: pair.dataset.statistics[name] for name in expected} == rounded(expected)

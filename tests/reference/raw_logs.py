@@ -394,7 +394,7 @@ def times_shown_and_clicked(log: RawLog) -> dict[str, tuple[int, int]]:
     return {news.id: (shown[news.id], clicked[news.id]) for news in log.news}
 
 
-def statistics(log: RawLog, *, history: bool, newest_clicked: int, newest_skipped: int, words: int) -> dict[str, Any]:
+def statistics(log: RawLog, *, history: bool, newest_clicked: int, newest_skipped: int) -> dict[str, Any]:
     """The paper's Table 1 and more, with the keys of the manifest."""
     windows = split(log)
     return {
@@ -403,7 +403,7 @@ def statistics(log: RawLog, *, history: bool, newest_clicked: int, newest_skippe
         "words": len(vocabulary(log.news)),
         "mean_title_words": mean(len(title_words(news)) for news in log.news),
         "mean_title_words_with_labels": mean(len(all_words(news)) for news in log.news),
-        "mean_title_words_kept": mean(min(len(all_words(news)), words) for news in log.news),
+        "mean_title_words_of_15": mean(min(len(all_words(news)), 15) for news in log.news),
         **_sample_statistics(windows),
         **_profile_statistics(profile_events(log, history=history), newest_clicked, newest_skipped),
         **_user_statistics(windows, feedback(profile_events(log, history=history))),

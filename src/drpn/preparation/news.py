@@ -20,6 +20,8 @@ from drpn.preparation.vectors import WordVectors, read_vectors
 from drpn.progress import Progress
 
 _TEXTS = ("news_id", "title", "abstract", "title_entities", "abstract_entities")
+_PAPER_WORDS = 15
+"""Words of a title, category and subcategory included, that DRPN reads in its paper."""
 _LABELS = {"category": "categories", "subcategory": "subcategories"}
 
 
@@ -51,6 +53,7 @@ def write_news(
     words = labelled if settings.category_words else [tokens(title) for title in titles]
     statistics = _write_words(table, words, times_shown, writer, settings, vectors, progress)
     statistics["mean_title_words_with_labels"] = sum(map(len, labelled)) / len(titles)
+    statistics["mean_title_words_of_15"] = sum(min(len(words), _PAPER_WORDS) for words in labelled) / len(titles)
     if settings.entities:
         statistics |= write_entities(
             Titles(table["news_id"].to_pylist(), titles, _texts(table, "title_entities"), words),
@@ -121,7 +124,6 @@ def _write_words(
     statistics: dict[str, Any] = {
         "words": words_in_titles,
         "mean_title_words": sum(len(tokens(title)) for title in titles) / len(titles),
-        "mean_title_words_kept": np.count_nonzero(rows) / len(titles),
     }
     if settings.abstracts:
         statistics["words_of_abstracts_alone"] = len(vocabulary) - UNKNOWN - 1 - words_in_titles

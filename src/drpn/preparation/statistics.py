@@ -14,8 +14,8 @@ _OPTIONAL = (
     *("entities", "entity_mentions", "entity_mentions_found"),
 )
 """Word statistics that only some datasets have."""
-TITLE_WORDS = ("mean_title_words", "mean_title_words_with_labels", "mean_title_words_kept")
-"""Mean words of a title: alone, with category and subcategory as words, and of both what `data.words` keeps."""
+TITLE_WORDS = ("mean_title_words", "mean_title_words_with_labels", "mean_title_words_of_15")
+"""Mean words of a title: alone, with category and subcategory as words, and these cut to 15, as DRPN's paper has it."""
 
 
 def feedback_counts(engine: Engine, feedback: ir.Table) -> dict[str, int]:
