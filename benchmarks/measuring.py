@@ -131,7 +131,7 @@ def network(name: str, settings: Any, dataset: Dataset, device: torch.device) ->
     """An untrained model and the tables it reads."""
     torch.manual_seed(0)
     model = CATALOGUE[name].model(settings, data_shape(dataset)).to(device)
-    return model, Tables.from_dataset(model.limit(dataset), device, reads=model.reads, needs=model.needs)
+    return model, Tables.from_dataset(model.limit(dataset), device, reads=model.reads, needs=model.requirements)
 
 
 def choose(device: str) -> torch.device:

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from drpn.batches.batch import Batch, Context, ProfileRows, Profiles, RowBatch
 from drpn.layers.news import IdVectors, UserVectors
+from drpn.state.counts import PAGE, PAIR
 
 _PROFILE = {field.name for field in fields(Profiles)}
 
@@ -17,7 +18,7 @@ def make_batch(
 ) -> Batch:
     """Impressions at moment 0 whose stories are positions."""
     optional = () if neighbours is None else (neighbours,)
-    return Batch(Profiles(users, clicked, skipped, *optional), candidates, _start(users))
+    return Batch(Profiles(users, clicked, skipped, *optional), candidates, _context(users, candidates))
 
 
 def make_row_batch(
@@ -25,7 +26,7 @@ def make_row_batch(
 ) -> RowBatch:
     """Impressions at moment 0 whose stories are rows of the dataset."""
     optional = () if neighbours is None else (neighbours,)
-    return RowBatch(ProfileRows(users, clicked, skipped, *optional), candidates, _start(users))
+    return RowBatch(ProfileRows(users, clicked, skipped, *optional), candidates, _context(users, candidates))
 
 
 def as_rows(batch: Batch) -> RowBatch:
@@ -43,7 +44,8 @@ def with_parts(batch: Batch, **parts: Tensor) -> Batch:
     """The batch with some tensors replaced: users, clicked, skipped, neighbours or candidates."""
     profile = {name: tensor for name, tensor in parts.items() if name in _PROFILE}
     rest = {name: tensor for name, tensor in parts.items() if name not in _PROFILE}
-    return replace(batch, profiles=replace(batch.profiles, **profile), **rest)
+    changed = replace(batch, profiles=replace(batch.profiles, **profile), **rest)
+    return replace(changed, context=_context(changed.profiles.users, changed.candidates))
 
 
 def rows_of(batch: Batch, which: slice) -> Batch:
@@ -59,5 +61,14 @@ def leave_out_of_training(model: nn.Module, rows: Sequence[int]) -> None:
             module.met[list(rows)] = False
 
 
-def _start(users: Tensor) -> Context:
-    return Context(torch.zeros(len(users), dtype=torch.int64, device=users.device))
+def _context(users: Tensor, candidates: Tensor) -> Context:
+    """Moment 0, and counts that depend on the user and the candidate alone."""
+    return Context(
+        moment=torch.zeros(len(users), dtype=torch.int64, device=users.device),
+        story=_some_counts(candidates, len(PAIR)),
+        page=_some_counts(users, len(PAGE)),
+    )
+
+
+def _some_counts(rows: Tensor, columns: int) -> Tensor:
+    return 3 * ((rows.unsqueeze(-1) + 1) * torch.arange(1, columns + 1, device=rows.device)).sin().abs()

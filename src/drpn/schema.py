@@ -50,6 +50,8 @@ IMPRESSION = (
     Column("device", "text", "phone, tablet, desktop"),
     Column("age", "number", "age of the reader, if known"),
     Column("gender", "text", "gender of the reader, if known"),
+    Column("subscriber", "text", "whether the reader pays, or the kind of subscription"),
+    Column("page", "text", "news_id of the story on whose page the list was shown; empty on a front page"),
     Column("policy", "text", "name of the ranking that produced the page"),
 )
 

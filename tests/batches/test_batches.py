@@ -143,7 +143,7 @@ def test_clicks_of_impressions_with_a_skip() -> None:
     log = impressions("1+ 2 3", "4+ 5+", "6 7", "8 9+ 10+ 11", "12+")
     clicks = Clicks.from_impressions(log, CPU)
     assert clicks.news.tolist() == [1, 9, 10]
-    assert clicks.users.tolist() == [1, 4, 4]
+    assert clicks.readers.tolist() == [1, 4, 4]
     assert [skips_of(clicks, number) for number in range(len(clicks))] == [[2, 3], [8, 11], [8, 11]]
 
 
@@ -169,7 +169,7 @@ def test_clicks_of_a_random_log_against_a_loop() -> None:
         if skipped
     ]
     samples = [
-        (int(clicks.users[number]), int(clicks.news[number]), set(skips_of(clicks, number)))
+        (int(clicks.readers[number]), int(clicks.news[number]), set(skips_of(clicks, number)))
         for number in range(len(clicks))
     ]
     assert samples == expected

@@ -129,7 +129,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 
 
 def test_users_without_a_training_sample_are_row_0(dataset: Dataset) -> None:
-    known = set(Clicks.from_impressions(dataset.impressions("train"), CPU).users.tolist())
+    known = set(Clicks.from_impressions(dataset.impressions("train"), CPU).readers.tolist())
     tables, all_users = Tables.from_dataset(dataset, CPU), torch.arange(len(dataset.user_ids))
     batch = tables.batch(all_users, torch.ones(len(all_users), 1, dtype=torch.int32))
     assert batch.profiles.users.tolist() == [row if row in known else 0 for row in range(len(all_users))]

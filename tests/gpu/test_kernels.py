@@ -312,7 +312,7 @@ def test_captured_steps_meet_the_stories_of_plain_steps(compiled: bool) -> None:
         users = torch.arange(32, device="cuda") // 16  # two users, so that most stories are in no batch
         candidates = torch.randint(1, 40, (32, 5), device="cuda")
         step = kind(model, tables, build_optimiser(model, settings), settings)
-        plan = Plan(users, candidates, torch.zeros_like(users))
+        plan = Plan(users, candidates, torch.zeros_like(users), torch.zeros_like(candidates))
         step.prepare(plan)
         for part in step.batches(plan):
             step(part)
@@ -455,7 +455,8 @@ def test_every_model_trains_in_bf16(name: str) -> None:
     forget_met(model)
     step = CapturedStepper(model, tables, build_optimiser(model, settings), settings)
     users = torch.arange(64, device="cuda").repeat(2)
-    plan = Plan(users, torch.randint(1, NEWS, (128, 5), device="cuda"), torch.zeros_like(users))
+    candidates = torch.randint(1, NEWS, (128, 5), device="cuda")
+    plan = Plan(users, candidates, torch.zeros_like(users), torch.zeros_like(candidates))
     buffers_before = {key: value.clone() for key, value in model.named_buffers()}
     step.prepare(plan)
     losses = [float(step(samples)) for samples in step.batches(plan)]

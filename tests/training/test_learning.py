@@ -72,7 +72,7 @@ def test_only_stories_of_training_batches_keep_their_id_vectors(name: str, tmp_p
     loop.sampler = replace(loop.sampler, clicks=few, tables=loop.tables)
     loop.run(lambda _: 0.5, resume=False)
     plan, tables = loop.sampler.plan(0), loop.tables
-    read = [plan.candidates, *(getattr(tables, side)[plan.users] for side in loop.model.reads)]
+    read = [plan.candidates, *(getattr(tables, side)[plan.readers] for side in loop.model.reads)]
     met = set(torch.cat([rows.flatten() for rows in read]).tolist())
     if name.startswith("drpn"):
         met |= {row for story in met for row in tables.news.neighbours[story].tolist()}

@@ -34,7 +34,7 @@ def test_batches_from_host_memory(tables: Tables, monkeypatch: pytest.MonkeyPatc
     settings = TrainingSettings(batch=4, compile=False)
     arguments = (torch.nn.Linear(1, 1), tables, None, settings)
     host, plain = HostStepper(*arguments), Stepper(*arguments)
-    plan = Plan(torch.randint(0, USERS, (10,)), torch.randint(1, NEWS, (10, 3)), torch.arange(10))
+    plan = Plan(torch.randint(0, USERS, (10,)), torch.randint(1, NEWS, (10, 3)), torch.arange(10), torch.zeros(10, 3))
     host.prepare(plan)
     taken = list(host.batches(plan, start=1))
     assert [samples.size for samples in taken] == [4, 2]

@@ -117,16 +117,16 @@ class Profiles(_Sequences):
 
 @dataclass(frozen=True)
 class Context(TensorFields):
-    """Facts known at the time of ranking, besides the profile. No model reads them yet."""
+    """Facts known at the time of ranking, besides the profile."""
 
     moment: Int[Tensor, "B"]
     """Seconds since 1970, UTC."""
-    user: Float[Tensor, "B user"] = _ABSENT
-    """Features of the user, such as counts; no columns yet, as for the next two."""
+    user: Int[Tensor, "B user"] = _ABSENT
+    """Codes of what the log says of the user, such as the device; no columns without counts, as for the next two."""
     story: Float[Tensor, "B C story"] = _ABSENT
-    """Features of each candidate for this user."""
+    """Counts for each candidate: the columns `state.counts.PAIR`."""
     page: Float[Tensor, "B page"] = _ABSENT
-    """Features of the page on which the candidates are shown."""
+    """Counts for the user and the page: the columns `state.counts.PAGE`."""
 
     def __post_init__(self) -> None:
         self._fill_absent(self.moment, "user", "story", "page")

@@ -41,20 +41,22 @@ class Pages(NamedTuple):
 def ranking_batches(impressions: Impressions, tables: Tables, *, candidates: int) -> Iterator[RankingBatch]:
     """Every impression once, shortest first; a batch has at most `candidates` candidates, padding included."""
     users = torch.from_numpy(np.array(impressions.users)).to(tables.clicked.device)
+    readers = torch.from_numpy(impressions.readers).to(tables.clicked.device)
     shown = _Shown(impressions, tables.clicked.device)
     ordered, rectangles = shown.order(np.arange(len(impressions)), candidates)
     for rectangle in rectangles:
         rows, index, moments = ordered.layout(rectangle)
-        batch_users = users[ordered.which[rectangle.start : rectangle.stop]]
-        yield RankingBatch(tables.batch(batch_users, rows, moments), index, batch_users)
+        which = ordered.which[rectangle.start : rectangle.stop]
+        pairs = (index + impressions.first_pair).clamp_min(0)
+        yield RankingBatch(tables.batch(readers[which], rows, moments, pairs), index, users[which])
 
 
 def user_pages(
     impressions: Impressions, device: torch.device, *, users: int, candidates: int
 ) -> Iterator[tuple[Int[Tensor, "users"], Iterator[Pages]]]:
-    """Each user once, `users` at a time, with all their impressions in batches of at most `candidates` candidates."""
+    """Each reader once, `users` at a time, with all their impressions in batches of at most `candidates` candidates."""
     shown = _Shown(impressions, device)
-    everyone, reader = np.unique(np.asarray(impressions.users), return_inverse=True)
+    everyone, reader = np.unique(impressions.readers, return_inverse=True)
     readers = torch.from_numpy(reader).to(device)
     by_user = np.argsort(reader, kind="stable")
     bounds = np.searchsorted(reader[by_user], np.arange(0, len(everyone) + users, users))

@@ -1,12 +1,12 @@
 """Training samples: each click with some skipped stories of the same impression."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from drpn.batches.batch import RowBatch
@@ -18,7 +18,8 @@ from drpn.dataset.folder import Impressions
 class Clicks:
     """Every click of a split, and where the skipped stories of its impression are."""
 
-    users: Int[Tensor, "clicks"]
+    readers: Int[Tensor, "clicks"]
+    """Rows of the profiles: those of users or, with the live protocol, of impressions."""
     news: Int[Tensor, "clicks"]
     first_skip: Int[Tensor, "clicks"]
     """Index into `skipped` of the first skip of the click's impression."""
@@ -28,6 +29,12 @@ class Clicks:
     """The skipped stories of all impressions, impression by impression."""
     moments: Int[Tensor, "clicks"]
     """Seconds since 1970."""
+    pair: Int[Tensor, "clicks"]
+    """Index of the click among the candidates of all impressions."""
+    skipped_pairs: Int[Tensor, "shown"]
+    """The same of each skipped story."""
+    skip_readers: Int[Tensor, "shown"]
+    """The reader of each skipped story."""
 
     @classmethod
     def from_impressions(cls, impressions: Impressions, device: torch.device) -> "Clicks":
@@ -42,7 +49,7 @@ class Clicks:
         of_click = of_click[keep]
         candidates = np.asarray(impressions.candidates)
         columns = (
-            impressions.users[of_click],
+            impressions.readers[of_click],
             candidates[clicked][keep],
             first[of_click],
             skips[of_click],
@@ -50,22 +57,37 @@ class Clicks:
         )
         tensors = [torch.from_numpy(np.ascontiguousarray(column)) for column in columns]
         tensors.append(seconds(impressions.times[of_click]))
+        pairs = (np.flatnonzero(clicked)[keep], np.flatnonzero(skipped))
+        tensors += [torch.from_numpy(impressions.first_pair + which) for which in pairs]
+        tensors.append(torch.from_numpy(impressions.readers[impression[skipped]]))
         return cls(*(tensor.to(device) for tensor in tensors))
 
+    @classmethod
+    def join(cls, parts: "Sequence[Clicks]") -> "Clicks":
+        """The clicks of several splits."""
+        joined = {field.name: torch.cat([getattr(part, field.name) for part in parts]) for field in fields(cls)}
+        shifts = np.cumsum([0, *(len(part.skipped) for part in parts[:-1])])
+        joined["first_skip"] = torch.cat(
+            [part.first_skip + int(shift) for part, shift in zip(parts, shifts, strict=True)]
+        )
+        return cls(**joined)
+
     def __len__(self) -> int:
-        return len(self.users)
+        return len(self.readers)
 
 
 class Plan(NamedTuple):
     """The samples of one epoch in their order; the first candidate of each is the click."""
 
-    users: Int[Tensor, "clicks"]
+    readers: Int[Tensor, "clicks"]
     candidates: Int[Tensor, "clicks C"]
     moments: Int[Tensor, "clicks"]
+    pairs: Int[Tensor, "clicks C"]
+    """Index of each candidate among the candidates of all impressions."""
 
     def batches(self, size: int, start: int = 0) -> Iterator["Plan"]:
         """The samples in batches of `size`, from batch number `start` on; the last may be smaller."""
-        for first in range(start * size, len(self.users), size):
+        for first in range(start * size, len(self.readers), size):
             yield Plan(*(column[first : first + size] for column in self))
 
 
@@ -85,20 +107,25 @@ class Sampler:
 
     def plan(self, epoch: int) -> Plan:
         """Every click once, with skips of its impression drawn for this epoch."""
-        device = self.clicks.users.device
+        device = self.clicks.readers.device
         generator = _generator(self.seed, epoch)  # on the CPU: the same draws for every device
         order = torch.randperm(len(self.clicks), generator=generator).to(device)
         uniform = torch.rand(len(order), self.negatives, generator=generator, dtype=torch.float64).to(device)
-        candidates = torch.cat([self.clicks.news[order, None], self._draw_skips(order, uniform)], dim=1)
-        return Plan(self.clicks.users[order], candidates, self.clicks.moments[order])
+        drawn, index = self._draw_skips(order, uniform)
+        skipped = torch.where(drawn, self.clicks.skipped[index], 0)
+        candidates = torch.cat([self.clicks.news[order, None], skipped], dim=1)
+        pairs = torch.cat([self.clicks.pair[order, None], self.clicks.skipped_pairs[index]], dim=1)
+        return Plan(self.clicks.readers[order], candidates, self.clicks.moments[order], pairs)
 
     def batches(self, epoch: int, start: int = 0) -> Iterator[RowBatch]:
         """The batches of an epoch, from batch number `start` on."""
         for part in self.plan(epoch).batches(self.batch_size, start):
-            yield self.tables.batch(part.users, part.candidates, part.moments)
+            yield self.tables.batch(*part)
 
-    def _draw_skips(self, which: Int[Tensor, "B"], uniform: Float[Tensor, "B K"]) -> Int[Tensor, "B K"]:
-        """Distinct skips of each impression (Floyd's draw without replacement); 0 where it has too few."""
+    def _draw_skips(
+        self, which: Int[Tensor, "B"], uniform: Float[Tensor, "B K"]
+    ) -> tuple[Bool[Tensor, "B K"], Int[Tensor, "B K"]]:
+        """Distinct skips of each impression (Floyd's draw without replacement): whether there is one, and its index."""
         counts = self.clicks.skips[which]
         drawn = torch.full((len(which), self.negatives), -1, dtype=torch.int64, device=which.device)
         for slot in range(self.negatives):
@@ -108,7 +135,7 @@ class Sampler:
             # with fewer skips than slots, the first slots stay empty and the others take all skips
             drawn[:, slot] = torch.where(last >= 0, pick, -1)
         index = self.clicks.first_skip[which, None] + drawn.clamp(min=0)
-        return torch.where(drawn >= 0, self.clicks.skipped[index], 0)
+        return drawn >= 0, index
 
 
 def _generator(seed: int, epoch: int) -> torch.Generator:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from drpn.batches.batch import Context, NewsRows, ProfileRows, RowBatch
@@ -16,15 +16,22 @@ from drpn.dataset.requirements import REQUIREMENTS
 
 @dataclass(frozen=True)
 class Tables:
-    """Stories and profiles by row of the dataset, on one device."""
+    """Stories and profiles by row of the dataset, on one device.
+
+    A profile is that of a user or, with the live protocol, that of the reader of one impression as of then.
+    """
 
     news: NewsRows
-    clicked: Int[Tensor, "users H"]
-    skipped: Int[Tensor, "users N"]
+    clicked: Int[Tensor, "readers H"]
+    skipped: Int[Tensor, "readers N"]
     trained: Bool[Tensor, "users"] | None = None
     """Which users have a training sample; None means all of them."""
     neighbours: Int[Tensor, "users M"] | None = None
     """Users who clicked the most of the same stories, without those that training never meets."""
+    users: Int[Tensor, "readers"] | None = None
+    """The user of each reader; None: readers are users."""
+    counts: "Counts | None" = None
+    """With the live protocol, what was known at each impression."""
 
     @classmethod
     def from_dataset(
@@ -34,10 +41,18 @@ class Tables:
         *,
         reads: Sequence[str] = ("clicked", "skipped"),
         needs: Sequence[str] = tuple(REQUIREMENTS),
+        moving: bool = True,
     ) -> "Tables":
-        """The tables of a dataset; sequences not in `reads` and features not in `needs` are left empty."""
+        """The tables of a dataset; sequences not in `reads` and features not in `needs` are left empty.
+
+        With the live protocol they hold the profiles as of each impression, or those of users if not `moving`.
+        """
         news = news_rows(dataset, needs)
-        sides = {name: _tensor(getattr(dataset, name)) for name in ("clicked", "skipped")}
+        moving = moving and dataset.live
+        sides = {
+            name: _tensor(dataset.arrays.array(f"readers/{name}") if moving else getattr(dataset, name))
+            for name in ("clicked", "skipped")
+        }
         clicked, skipped = (
             side.to(device) if name in reads else torch.zeros(len(side), 1, dtype=side.dtype, device=device)
             for name, side in sides.items()
@@ -46,15 +61,18 @@ class Tables:
         array = REQUIREMENTS["user_neighbours"].array
         if "user_neighbours" in needs and array in dataset.arrays:
             neighbours = _known(_tensor(dataset.arrays.array(array)), trained).to(device)
-        return cls(news.to(device), clicked, skipped, trained.to(device), neighbours)
+        users = _tensor(dataset.arrays.array("readers/user")).to(device) if moving else None
+        counts = Counts.from_dataset(dataset, device) if moving and "counts" in needs else None
+        return cls(news.to(device), clicked, skipped, trained.to(device), neighbours, users, counts)
 
-    def profiles(self, users: Int[Tensor, "B"], *, trim: bool | None = None) -> ProfileRows:
-        """The profiles of some users; users without a training sample become row 0.
+    def profiles(self, readers: Int[Tensor, "B"], *, trim: bool | None = None) -> ProfileRows:
+        """The profiles of some readers; users without a training sample become row 0.
 
         With `trim`, padding beyond the longest sequence is cut off. The default is not to trim on a GPU, because the
         host would have to wait for the length.
         """
-        clicked, skipped = self.clicked[users], self.skipped[users]
+        clicked, skipped = self.clicked[readers], self.skipped[readers]
+        users = readers if self.users is None else self.users[readers]
         if not clicked.is_cuda if trim is None else trim:
             clicked, skipped = _trim(clicked), _trim(skipped)
         known = users if self.trained is None else torch.where(self.trained[users], users, 0)
@@ -64,15 +82,41 @@ class Tables:
 
     def batch(
         self,
-        users: Int[Tensor, "B"],
+        readers: Int[Tensor, "B"],
         candidates: Int[Tensor, "B C"],
         moments: Int[Tensor, "B"] | None = None,
+        pairs: Int[Tensor, "B C"] | None = None,
         *,
         trim: bool | None = None,
     ) -> RowBatch:
-        """Impressions of some users; without `moments` they all happen at 0."""
-        context = Context(torch.zeros_like(users, dtype=torch.int64) if moments is None else moments)
-        return RowBatch(self.profiles(users, trim=trim), candidates, context)
+        """Impressions of some readers; without `moments` they all happen at 0, without `pairs` nothing is counted."""
+        if moments is None:
+            moments = torch.zeros_like(readers, dtype=torch.int64)
+        return RowBatch(self.profiles(readers, trim=trim), candidates, self.context(readers, moments, pairs))
+
+    def context(
+        self, readers: Int[Tensor, "B"], moments: Int[Tensor, "B"], pairs: Int[Tensor, "B C"] | None
+    ) -> Context:
+        """What was known at some impressions; `pairs` are rows of the candidates among all of the dataset."""
+        if self.counts is None or pairs is None:
+            return Context(moments)
+        return Context(moments, self.counts.columns[readers], self.counts.pairs[pairs], self.counts.page[readers])
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What was known at each impression of a dataset of the live protocol."""
+
+    pairs: Float[Tensor, "pairs P"]
+    """For each candidate of the splits."""
+    page: Float[Tensor, "readers Q"]
+    columns: Int[Tensor, "readers K"]
+
+    @classmethod
+    def from_dataset(cls, dataset: Dataset, device: torch.device) -> "Counts":
+        """The counts of all splits."""
+        names = ("pairs/counts", "readers/page", "readers/columns")
+        return cls(*(_tensor(dataset.arrays.array(name)).to(device) for name in names))
 
 
 def news_rows(dataset: Dataset, needs: Sequence[str]) -> NewsRows:

@@ -27,6 +27,7 @@ from drpn.dataset.folder import SPLITS, Dataset
 from drpn.dataset.requirements import REQUIREMENTS
 from drpn.dataset.times import end_of_log
 from drpn.errors import RunError
+from drpn.layers.context import LiveShape
 from drpn.layers.news import IdVectors, UserVectors
 from drpn.models.base import ClickModel, DataShape
 from drpn.models.catalogue import CATALOGUE
@@ -61,7 +62,13 @@ def data_shape(dataset: Dataset) -> DataShape:
         entities=len(arrays.strings("entities/id")) if has_entities else 0,
         entity_vectors=entity_vectors if has_entities else None,
         context_vectors=context_vectors,
+        live=_live_shape(dataset),
     )
+
+
+def _live_shape(dataset: Dataset) -> LiveShape | None:
+    live = dataset.statistics.get("live")
+    return None if live is None else LiveShape(tuple(live["pair"]), tuple(live["page"]), tuple(live["user"].values()))
 
 
 def write_bundle(

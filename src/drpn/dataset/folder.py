@@ -9,6 +9,8 @@ categories/    name                subcategories/ name
 users/         id clicked skipped (the profile window, oldest first, then padding)
                if the log has them: clicked_read_seconds clicked_scroll clicked_opinion skipped_opinion
                if the settings ask for them: neighbours
+readers/ pairs/
+               with the live protocol: profiles and counts as of each impression, see `preparation.live`
 latest/        clicked skipped (as of the end of the log; training and evaluation do not read them),
                all_clicked all_clicked_offsets (every story that each user clicked in the log)
 train/ validation/ test/
@@ -52,6 +54,17 @@ class Impressions:
     clicked: NDArray[np.bool_]
     extras: Mapping[str, Array]
     """Optional columns of the log: one value per impression or per candidate."""
+    first_reader: int | None = None
+    """With the live protocol: the row of readers/ of the first impression; None: profiles are those of the users."""
+    first_pair: int = 0
+    """With the live protocol: the row of pairs/ of the first candidate."""
+
+    @cached_property
+    def readers(self) -> NDArray[np.int64]:
+        """The row of each impression in the table of profiles: its user's, or with the live protocol its own."""
+        if self.first_reader is None:
+            return np.asarray(self.users).astype(np.int64)
+        return self.first_reader + np.arange(len(self.users))
 
     @cached_property
     def skipped(self) -> NDArray[np.bool_]:
@@ -212,7 +225,18 @@ class Dataset:
                 for name in stored
                 if name.removeprefix(prefix) not in required
             },
+            first_reader=1 + self._before(split, "user") if self.live else None,
+            first_pair=self._before(split, "candidates") if self.live else 0,
         )
+
+    @property
+    def live(self) -> bool:
+        """Whether the folder was prepared with the live protocol."""
+        return "readers/user" in self.arrays
+
+    def _before(self, split: SplitName, array: str) -> int:
+        """Rows of an array in the splits before this one."""
+        return sum(len(self.arrays.array(f"{name}/{array}")) for name in SPLITS[: SPLITS.index(split)])
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:

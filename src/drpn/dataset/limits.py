@@ -40,6 +40,8 @@ class LimitedReader(ArrayReader):
         if name in _BY_NEIGHBOUR:
             return values[:, : self.neighbours]
         for side, count in (("clicked", self.clicked), ("skipped", self.skipped)):
+            if name == f"readers/{side}":
+                return newest(values, np.count_nonzero(values, axis=1), count)
             if name == f"users/{side}" or name.startswith(f"users/{side}_"):
                 stories = values if name == f"users/{side}" else super().array(f"users/{side}")
                 return newest(values, np.count_nonzero(stories, axis=1), count)

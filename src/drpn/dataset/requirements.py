@@ -12,7 +12,7 @@ class Requirement(NamedTuple):
     """Its name in messages."""
     setting: str
     """The setting of the section `data` that adds it."""
-    value: int
+    value: int | str
     """A good value of that setting."""
     shipped: tuple[str, ...]
     """Prefixes of arrays that a bundle carries only for models that need them."""
@@ -37,5 +37,6 @@ REQUIREMENTS = {
     "user_neighbours": Requirement(
         "users/neighbours", "the neighbours of users", "user_neighbours", 15, ("users/neighbours",)
     ),
+    "counts": Requirement("pairs/counts", "counts as of each impression", "protocol", "live", ()),
     "news_neighbours": Requirement("news/neighbours", "the neighbours of stories", "neighbours", 15, ()),
 }

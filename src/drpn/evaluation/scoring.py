@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from drpn.batches.batch import Context, all_stories
+from drpn.batches.batch import all_stories
 from drpn.batches.ranking import user_pages
 from drpn.batches.tables import Tables
 from drpn.dataset.folder import Impressions
@@ -63,8 +63,10 @@ def score_on_device(
             for users, pages in chunks:
                 readers = model.read(stories, all_stories(tables.profiles(users)).to(device))
                 for page in pages:
-                    which, candidates, index, moments = (part.to(device) for part in page)
+                    pairs = (page.flat_index + impressions.first_pair).clamp_min(0)
+                    context = tables.context(users[page.readers], page.moments, pairs).to(device)
+                    which, candidates, index, _ = (part.to(device) for part in page)
                     page_readers = map_tables(lambda table, which=which: table[which], readers)
-                    scores[index] = model.match(stories, page_readers, candidates, Context(moments)).float()
+                    scores[index] = model.rank(stories, page_readers, candidates, context).float()
                     advance(len(which))
     return scores[:-1]

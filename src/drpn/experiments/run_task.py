@@ -81,7 +81,7 @@ def _measure(model: ClickModel, dataset: Dataset, precision: Precision) -> tuple
     """Return the test metrics and the facts about them: speed, means and, for a DRPN, gamma and noise AUC."""
     device = pick_device()
     model, dataset = model.to(device), model.limit(dataset)
-    tables = Tables.from_dataset(dataset, device, reads=model.reads, needs=model.needs)
+    tables = Tables.from_dataset(dataset, device, reads=model.reads, needs=model.requirements)
     impressions = dataset.impressions("test")
     _, metrics, seconds = measure_model(model, tables, impressions, Silent(), precision=precision, warm_up=True)
     facts: dict[str, Any] = {"impressions_per_second": round(len(impressions) / seconds, 1)}
@@ -89,7 +89,7 @@ def _measure(model: ClickModel, dataset: Dataset, precision: Precision) -> tuple
     if isinstance(model, Drpn):
         parameters = model.named_parameters()
         facts["gamma"] = {name: round(value.item(), 4) for name, value in parameters if name.endswith("gamma")}
-        facts["noise"] = measure_noise(model, Tables.from_dataset(dataset, device), dataset)
+        facts["noise"] = measure_noise(model, Tables.from_dataset(dataset, device, moving=False), dataset)
     return metrics, facts
 
 

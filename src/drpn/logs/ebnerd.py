@@ -1,7 +1,8 @@
 """EB-NeRD: `articles.parquet`, `train/` and optionally `validation/`, with `behaviors.parquet` and `history.parquet`.
 
 Kruse et al., "EB-NeRD: A Large-Scale Dataset for News Recommendation", RecSys Challenge 2024. Only the columns
-for users, times, candidates and clicks are required; read time, scroll, device, age, gender and session are optional.
+for users, times, candidates and clicks are required; read time, scroll, device, age, gender, subscription, session and
+the story of the page are optional.
 """
 
 from dataclasses import dataclass
@@ -87,7 +88,13 @@ def _read_behaviors(engine: Engine, part: Path, root: Path) -> ir.Table:
         "inview": table.article_ids_inview.cast("array<string>"),
         "clicked": table.article_ids_clicked.cast("array<string>"),
     }
-    texts = {"session": "session_id", "device": "device_type", "gender": "gender"}
+    texts = {
+        "session": "session_id",
+        "device": "device_type",
+        "gender": "gender",
+        "subscriber": "is_subscriber",
+        "page": "article_id",
+    }
     numbers = {"age": "age", "read_seconds": "next_read_time", "scroll": "next_scroll_percentage"}
     columns |= {name: table[column].cast("string") for name, column in texts.items() if column in table.columns}
     columns |= {name: table[column].cast("float32") for name, column in numbers.items() if column in table.columns}

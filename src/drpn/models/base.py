@@ -16,6 +16,7 @@ from typing_extensions import TypeVar
 
 from drpn.batches.batch import Batch, Context, NewsRows, Profiles
 from drpn.dataset.folder import Dataset
+from drpn.layers.context import ContextView, LiveShape
 
 Encoded = TypeVar("Encoded", default=Any)
 """Tables with a row for each story: a tensor, or nested tuples and dictionaries of them."""
@@ -40,6 +41,8 @@ class DataShape:
     """Pre-trained entity vectors, in the same form."""
     context_vectors: NDArray[np.float32] | None = None
     """Vectors of the contexts of entities, in the same form."""
+    live: LiveShape | None = None
+    """What the live protocol knows at each impression; None with another protocol."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +58,21 @@ class ModelSettings:
     max_neighbours: int | None = 5
     """Graph neighbours that a model with a graph reads of a story or a user, the heaviest ones. The default is that of
     DRPN's paper. None: all that the dataset holds."""
+    context: bool = False
+    """Add a score from the running counts of the live protocol: clicks and shows of the story, what the user was shown,
+    the page, the hour."""
+    list_attention: bool = False
+    """With `context`: let every candidate read the others of its page. Only for callers that rank a whole page."""
+    context_size: int = 256
+    """With `context`: width of its layers."""
+    context_blocks: int = 3
+    """With `context`: number of its residual blocks."""
+    context_dropout: float = 0.3
+    """With `context`: dropout in its layers."""
+    context_user: bool = True
+    """With `context`: read the counts that know the user, and the user's columns."""
+    context_text: bool = True
+    """With `context`: read the counts that compare texts."""
 
 
 class ClickModel(nn.Module, ABC, Generic[Encoded, Readers]):
@@ -62,6 +80,24 @@ class ClickModel(nn.Module, ABC, Generic[Encoded, Readers]):
 
     settings: ModelSettings
     """The model's own settings."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.context: ContextView | None = None
+
+    def add_context(self, shape: DataShape) -> None:
+        """Add the context view, if the settings ask for it."""
+        settings = self.settings
+        if settings.context:
+            self.context = ContextView(
+                shape.live or LiveShape(),
+                size=settings.context_size,
+                blocks=settings.context_blocks,
+                dropout=settings.context_dropout,
+                attention=settings.list_attention,
+                user=settings.context_user,
+                text=settings.context_text,
+            )
 
     def limit(self, dataset: Dataset) -> Dataset:
         """The dataset with only the words, the stories of profiles and the neighbours that the model reads."""
@@ -88,6 +124,11 @@ class ClickModel(nn.Module, ABC, Generic[Encoded, Readers]):
         return ()
 
     @property
+    def requirements(self) -> tuple[str, ...]:
+        """What the model needs, and the counts of the live protocol if its settings ask for them."""
+        return (*self.needs, "counts") if self.settings.context else self.needs
+
+    @property
     def content(self) -> str:
         """The parts of titles that the model reads, if that depends on the dataset; tables add it to its name."""
         return ""
@@ -106,6 +147,17 @@ class ClickModel(nn.Module, ABC, Generic[Encoded, Readers]):
     ) -> Float[Tensor, "B C"]:
         """The score of each candidate for its user; candidates are positions into `encoded`."""
 
+    def rank(
+        self, encoded: Encoded, readers: Readers, candidates: Int[Tensor, "B C"], context: Context
+    ) -> Float[Tensor, "B C"]:
+        """The score of each candidate, that of the context view included."""
+        scores = self.match(encoded, readers, candidates, context)
+        return (
+            scores
+            if self.context is None
+            else scores + self.context(context.story, context.page, context.user, candidates != 0)
+        )
+
     def score(self, encoded: Encoded, batch: Batch) -> Float[Tensor, "B C"]:
         """The score of each candidate of a batch."""
-        return self.match(encoded, self.read(encoded, batch.profiles), batch.candidates, batch.context)
+        return self.rank(encoded, self.read(encoded, batch.profiles), batch.candidates, batch.context)

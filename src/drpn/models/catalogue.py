@@ -16,21 +16,30 @@ from drpn.models.baselines.naml import Naml, NamlSettings
 from drpn.models.baselines.npa import Npa, NpaSettings
 from drpn.models.baselines.nrms import Nrms, NrmsSettings
 from drpn.models.drpn import ABLATIONS, Drpn, DrpnSettings
+from drpn.models.drpn_live import LIVE_ABLATIONS, DrpnLive, DrpnLiveSettings
 
 
 @dataclass(frozen=True)
 class Entry:
     """A model, the defaults of its settings and of its training, and its paper."""
 
-    model: Callable[[Any, DataShape], ClickModel]
+    network: Callable[[Any, DataShape], ClickModel]
     settings: Any
     paper: str
     training: Mapping[str, Any] = field(default_factory=dict)
     """Training settings that differ from the general defaults."""
 
+    def model(self, settings: Any, shape: DataShape) -> ClickModel:
+        """The model for a dataset of this shape, with the context view if the settings ask for it."""
+        model = self.network(settings, shape)
+        model.add_context(shape)
+        return model
+
 
 _DRPN = "Hu, Qiu and Wu, Findings of NAACL 2022"
 _OURS = {"drpn-g-ids": f"variant of {_DRPN}"}
+_LIVE = f"{_DRPN}, with counts of the moment"
+_LIVE_TRAINING = {"negatives": 30}
 _NAML = "Wu et al., IJCAI 2019"
 _NRMS = "Wu et al., EMNLP-IJCNLP 2019"
 _TCE = "truncated cross-entropy: Wang et al., WSDM 2021"
@@ -38,6 +47,8 @@ _TCE = "truncated cross-entropy: Wang et al., WSDM 2021"
 CATALOGUE: dict[str, Entry] = {
     "drpn": Entry(Drpn, DrpnSettings(), _DRPN),
     **{name: Entry(Drpn, settings, _OURS.get(name, f"{_DRPN}, Table 3")) for name, settings in ABLATIONS.items()},
+    "drpn-live": Entry(DrpnLive, DrpnLiveSettings(), _LIVE, _LIVE_TRAINING),
+    **{name: Entry(DrpnLive, settings, _LIVE, _LIVE_TRAINING) for name, settings in LIVE_ABLATIONS.items()},
     "libfm": Entry(LibFm, LibFmSettings(), "Rendle, ACM TIST 2012"),
     "deepfm": Entry(DeepFm, DeepFmSettings(), "Guo et al., IJCAI 2017"),
     "dkn": Entry(Dkn, DknSettings(), "Wang et al., WWW 2018"),

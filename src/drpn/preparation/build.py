@@ -16,8 +16,9 @@ from drpn.logs.sources import Source
 from drpn.logs.tables import Logs
 from drpn.preparation.entities import EntityFiles
 from drpn.preparation.graph import group_readers, neighbour_users, neighbours
-from drpn.preparation.impressions import DTYPES, MISSING, SplitWriter, code_texts, stored
+from drpn.preparation.impressions import DTYPES, MISSING, PAGE, SplitWriter, code_texts, stored
 from drpn.preparation.latest import latest_feedback, write_latest
+from drpn.preparation.live import write_live
 from drpn.preparation.news import write_news
 from drpn.preparation.repeats import merge_repeats
 from drpn.preparation.rows import history_rows, known_impressions, news_rows, shown_rows, user_rows
@@ -71,7 +72,7 @@ class Builder:
                 windows = split(self.engine, known, parts=self.logs.parts, settings=self.settings)
                 users = user_rows(self.engine, known)
                 self.writer.strings("users/id", strings(self._column(users.order_by("user"), "user_id"), padding=True))
-                impressions = self._impressions(known, users)
+                impressions = self._impressions(known, users, news)
             with self.progress.stage("computing feedback"):
                 history = history_rows(self.engine, self.logs, news, users, skip_unknown=skip_unknown)
                 feedback = self._feedback(shown, impressions, history, windows)
@@ -104,13 +105,41 @@ class Builder:
                     entities=entities,
                     progress=self.progress,
                 )
+            live = self._write_live(windows, impressions, shown, history)
             profile = profile_stretch(self.engine, impressions, windows)
             left_out = self._left_out(impressions, feedback, windows)
-        return self._statistics(user_count, news_count, words, counts, profile) | left_out | corrections
+        return self._statistics(user_count, news_count, words, counts, profile) | left_out | corrections | live
 
-    def _impressions(self, known: ir.Table, users: ir.Table) -> ir.Table:
+    def _write_live(
+        self, windows: Split, impressions: ir.Table, shown: ir.Table, history: ir.Table | None
+    ) -> dict[str, Any]:
+        """Write what the live protocol adds; return its columns."""
+        if self.settings.protocol != "live":
+            return {}
+        columns = write_live(
+            self.engine,
+            windows.profile,
+            impressions,
+            shown,
+            history,
+            self._written(),
+            self.writer,
+            self.settings,
+            self.progress,
+        )
+        return {"live": columns}
+
+    def _written(self) -> Dataset:
+        """What has been written so far, as a dataset."""
+        return Dataset(self.writer.folder, {}, ArrayReader(self.writer.folder, dict.fromkeys(self.writer.names, "")))
+
+    def _impressions(self, known: ir.Table, users: ir.Table, news: ir.Table) -> ir.Table:
         """The impressions with user rows in place of ids and codes in place of texts."""
         impressions = known.join(users, "user_id").drop("user_id", "part")
+        if PAGE in impressions.columns:
+            stories = news.select("news_id", page_row="news")
+            impressions = impressions.left_join(stories, impressions[PAGE] == stories.news_id)
+            impressions = impressions.drop(PAGE, "news_id").rename({PAGE: "page_row"})
         coded = code_texts(self.engine, impressions, self.logs.extras(), self.writer)
         return self.engine.materialize("coded_impressions", coded)
 
@@ -187,8 +216,7 @@ class Builder:
     def _statistics(
         self, users: int, news: int, words: dict[str, Any], counts: dict[str, int], profile: dict[str, Any]
     ) -> dict[str, Any]:
-        reader = ArrayReader(self.writer.folder, dict.fromkeys(self.writer.names, ""))
-        dataset = Dataset(self.writer.folder, {}, reader)
+        dataset = self._written()
         splits: dict[str, Impressions] = {name: dataset.impressions(name) for name in SPLITS}
         measured = stretches(profile, splits)
         problems = warnings(measured)

@@ -9,6 +9,9 @@ or fewer the last one is evaluated, the one before it trains, and the others mak
 One part that spans more than a week: the test begins with the last full day, the day before it validates, up to five
 days before that train, and all earlier days make the profiles. Training takes fewer than five days if fewer than five
 would be left for the profiles.
+
+One part, live protocol: the first two days warm the counts up, the test begins with the last full day, the day before
+it validates, and all days between train. Profiles and counts go on through all of them.
 """
 
 from collections.abc import Sequence
@@ -24,6 +27,8 @@ WEEK = timedelta(days=7)
 PROFILE_DAYS = 5
 """The paper's profile window, and the least that a longer log leaves for it."""
 MOST_TRAINING_DAYS = 5
+WARM_UP_DAYS = 2
+"""Days at the start of a log in which the counts of the live protocol begin to fill."""
 FULL_SHARE, FULL_MARGIN = 0.25, 2.0
 """A full day has at least this share of the usual impressions, and its last is at most this many hours too early."""
 
@@ -56,9 +61,23 @@ def choose_days(days: Sequence[Day], *, parts: int, settings: DataSettings) -> D
     """The first day of each stretch; `days` are those of the first part, in order."""
     if parts == 2:
         return _last_of_first_part(days, settings)
+    if settings.protocol == "live":
+        return _live(days, settings)
     if settings.profile_days is None and days[-1].last - days[0].first > WEEK:
         return _newest(days, settings)
     return _from_the_start(days, settings)
+
+
+def _live(days: Sequence[Day], settings: DataSettings) -> Days:
+    """Days without impressions do not count."""
+    test = last_full_day(days)
+    evaluation = test - 1 if settings.validation is None else test
+    warm_up = settings.profile_days or (WARM_UP_DAYS if evaluation > WARM_UP_DAYS else 1)
+    train = warm_up if settings.train_days is None else evaluation - settings.train_days
+    if train < warm_up or evaluation <= train:
+        needed = warm_up + (settings.train_days or 1) + 1 + (settings.validation is None)
+        raise _too_short(days[: test + 1], test + 1, needed, counted="days with impressions")
+    return Days(days[0].date, days[train].date, days[evaluation].date, days[test].date if evaluation < test else None)
 
 
 def last_full_day(days: Sequence[Day]) -> int:

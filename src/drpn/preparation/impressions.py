@@ -19,6 +19,10 @@ MISSING = {"text": 0, "flag": -1, "whole": np.iinfo(np.int32).min, "number": np.
 """Stored value where the log has none."""
 
 
+PAGE = "page"
+"""The one text column that names stories: it is stored as their rows."""
+
+
 @dataclass(frozen=True)
 class SplitWriter:
     """Writes the impressions, candidates and optional columns of splits."""
@@ -75,7 +79,7 @@ class SplitWriter:
 def code_texts(engine: Engine, impressions: ir.Table, extras: tuple[Column, ...], writer: ArrayWriter) -> ir.Table:
     """The impressions with each optional text column replaced by codes; the texts are written to names/."""
     for column in extras:
-        if column.kind != "text" or column.name not in impressions.columns:
+        if column.kind != "text" or column.name not in impressions.columns or column.name == PAGE:
             continue
         texts = impressions.select(column.name).filter(impressions[column.name].notnull()).distinct()
         codes = texts.mutate(code=(ibis.row_number().over(order_by=texts[column.name]) + 1).cast("int32"))

@@ -34,6 +34,9 @@ class DataSettings:
     """Neighbour users kept per user, those who clicked the most of the same stories in the profile window, for models
     that read them; 0: none. If more than 100 users clicked a story, they are divided, in the order of their ids, into
     even groups of at most 100, and only users of the same group are linked: all pairs would be too many to count."""
+    protocol: Literal["paper", "live"] = "paper"
+    """What is known of a user at an impression. paper: the profile of the profile window, as in the paper. live: also
+    profiles and counts as of each impression, from strictly earlier seconds, as a running site would know them."""
     history: bool = False
     """Add the clicks before the log, if it has them, in front of those of the profile window."""
     users: Literal["all", "with-profile"] = "all"
@@ -55,5 +58,7 @@ class DataSettings:
         for name in ("vector_size", "abstracts", "entities", "user_neighbours"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} is {getattr(self, name)}; it takes 0 or more")
+        if self.protocol == "live" and self.users != "all":
+            raise ValueError(f"users is {self.users}; with the live protocol it takes all")
         if self.validation is not None and not 0 < self.validation < 1:
             raise ValueError(f"validation is {self.validation}; it takes a share between 0 and 1")

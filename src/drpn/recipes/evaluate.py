@@ -118,6 +118,7 @@ def measure_models(
             for name, values in reference_scores(dataset, impressions).items()
         }
         table, comparisons = compare(metrics, dataset, impressions, seed=seed)
+    tables = Tables.from_dataset(limited[first], device, moving=False) if dataset.live else tables
     noise, faithful = measure_explanations(
         models[first], tables, limited[first], impressions, seed=seed, progress=progress
     )

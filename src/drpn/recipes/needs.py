@@ -27,7 +27,7 @@ def requirements_of(model: str, settings: Any, *, entities: bool = False) -> tup
 
     With `entities`, also the entities that it would read if a dataset had them.
     """
-    return minimal_model(model, settings, entities=entities).needs
+    return minimal_model(model, settings, entities=entities).requirements
 
 
 def missing_requirements(model: str, settings: Any, dataset: Dataset) -> str | None:
@@ -72,14 +72,14 @@ def _missing(model: str, settings: Any, dataset: Dataset) -> dict[str, Requireme
     return {need: requirement for need, requirement in needed.items() if requirement.array not in dataset.arrays}
 
 
-def _more(model: str, settings: Any, dataset: Dataset) -> dict[str, int]:
+def _more(model: str, settings: Any, dataset: Dataset) -> dict[str, int | str]:
     """The data settings that add what is missing, and those left at a default that keeps less than the model reads."""
     defaults, chosen, missing = DataSettings(), dataset.manifest["settings"], _missing(model, settings, dataset)
     values = {}
     for need in requirements_of(model, settings):
         setting, value = REQUIREMENTS[need].setting, REQUIREMENTS[need].value
         default = getattr(defaults, setting)
-        if need in missing or (chosen.get(setting, default) == default < value):
+        if need in missing or (isinstance(value, int) and chosen.get(setting, default) == default < value):
             values[setting] = value
     return values
 

@@ -11,10 +11,11 @@ import torch
 from drpn.batches.samples import Clicks, Sampler
 from drpn.batches.tables import Tables
 from drpn.bundle.files import data_shape, write_bundle
-from drpn.dataset.folder import Dataset
+from drpn.dataset.folder import Dataset, SplitName
 from drpn.errors import DivergedError, TrainingError
 from drpn.evaluation.metrics import measure
 from drpn.evaluation.scoring import score_on_device
+from drpn.layers.context import derive
 from drpn.layers.precision import Precision
 from drpn.models.base import ClickModel
 from drpn.output import one_writer
@@ -28,6 +29,12 @@ from drpn.training.memory import keep_freed_memory
 from drpn.training.settings import TrainingSettings
 from drpn.training.tensorboard import check_tensorboard, event_files
 from drpn.training.threads import choose_threads, use_threads
+
+REFIT = "refit"
+"""The folder in a run with the checkpoint of the second training."""
+REFIT_SPLITS: tuple[SplitName, ...] = ("train", "validation")
+_SAMPLES = 200_000
+"""Candidates whose features give the quantiles of a context view."""
 
 
 @one_writer
@@ -76,7 +83,10 @@ def train(
                 where = f"cpu, {threads} thread{'s' if threads > 1 else ''}"
             torch.manual_seed(training.seed)
             network = chosen.model(settings, data_shape(dataset)).to(device)
-            tables = Tables.from_dataset(network.limit(dataset), data_place, reads=network.reads, needs=network.needs)
+            tables = Tables.from_dataset(
+                network.limit(dataset), data_place, reads=network.reads, needs=network.requirements
+            )
+            fit_counts(network, tables, clicks, seed=training.seed)
             sampler = Sampler(clicks, tables, training.batch, training.negatives, training.seed)
             other = other_neighbours(model, settings, dataset)
             for note in [*outdated_parts(model, dataset), *([other] if other else [])]:
@@ -88,6 +98,11 @@ def train(
                     lambda current: validation_auc(current, tables, dataset, settings.size, training.precision),
                     resume=resume,
                 )
+            if training.refit:
+                both = [Clicks.from_impressions(dataset.impressions(split), data_place) for split in REFIT_SPLITS]
+                torch.manual_seed(training.seed)
+                network = chosen.model(settings, data_shape(dataset)).to(device)
+                _refit(network, tables, Clicks.join(both), training, trained, run, progress, resume=resume)
     except BaseException:
         if not (out / CHECKPOINT).exists():
             run.forget()
@@ -118,6 +133,41 @@ def validation_auc(
     if math.isnan(auc):
         raise TrainingError(f"{dataset.path} has nothing to validate on: no impression there has a click and a skip")
     return auc
+
+
+def _refit(
+    fresh: ClickModel,
+    tables: Tables,
+    clicks: Clicks,
+    training: TrainingSettings,
+    trained: Trained,
+    run: Run,
+    progress: Progress,
+    *,
+    resume: bool,
+) -> None:
+    """Train a fresh model on more clicks, for as many epochs as were best."""
+    epochs = trained.best_epoch + 1
+    progress.note(f"training again with the validation days: {len(clicks):,} clicks, {epochs} epochs")
+    fit_counts(fresh, tables, clicks, seed=training.seed)
+    again = dataclasses.replace(training, epochs=epochs)
+    sampler = Sampler(clicks, tables, training.batch, training.negatives, training.seed)
+    folder = run.path / REFIT
+    folder.mkdir(exist_ok=True)
+    Loop(fresh, tables, sampler, again, folder, progress, fingerprint=run.fingerprint).run(None, resume=resume)
+
+
+def fit_counts(network: ClickModel, tables: Tables, clicks: Clicks, *, seed: int) -> None:
+    """Give a context view the quantiles of some clicked and skipped candidates of training, as many as `_SAMPLES`."""
+    counts = tables.counts
+    if network.context is None or counts is None:
+        return
+    generator = torch.Generator().manual_seed(seed)
+    pairs = torch.cat([clicks.pair, clicks.skipped_pairs]).cpu()
+    readers = torch.cat([clicks.readers.cpu(), clicks.skip_readers.cpu()])
+    chosen = torch.randperm(len(pairs), generator=generator)[:_SAMPLES]
+    features = derive(counts.pairs.cpu()[pairs[chosen]].float(), counts.page.cpu()[readers[chosen]].float())
+    network.context.fit(features)
 
 
 def _point_writer(out: Path, samples: int, *, tensorboard: bool) -> AbstractContextManager[OnPoint]:

@@ -62,8 +62,11 @@ class Loop:
     fingerprint: str | None = None
     """That of the run, stored in its checkpoints; a checkpoint with another one is refused."""
 
-    def run(self, validate: Validate, *, resume: bool) -> Trained:
-        """Train until the epochs or the patience run out; leave the best weights in the model."""
+    def run(self, validate: Validate | None, *, resume: bool) -> Trained:
+        """Train until the epochs or the patience run out; leave the best weights in the model.
+
+        Without `validate` all epochs are trained, and the last is the best.
+        """
         optimiser = build_optimiser(self.model, self.settings)
         forget_met(self.model)
         state, best = TrainingState(), dict[str, Tensor]()
@@ -72,16 +75,17 @@ class Loop:
             self.progress.note(f"resumed in epoch {state.epoch + 1} at step {state.step} of {len(self.sampler)}")
         self._warn_if_tce_is_idle()
         completed_steps = state.epoch * len(self.sampler) + state.step
-        step = choose_stepper(self.model, self.tables, optimiser, self.settings, completed_steps)
+        all_steps = self.settings.epochs * len(self.sampler)
+        step = choose_stepper(self.model, self.tables, optimiser, self.settings, completed_steps, all_steps)
         curve = _read_curve(self.folder / CURVE, state.epoch)
         for point in curve:
             self.on_point(point)
         with Checkpoints(self.folder / CHECKPOINT, run=self.fingerprint) as checkpoints:
             while not state.finished:
                 self._train_epoch(step, optimiser, state, best, checkpoints)
-                auc = validate(self.model)
+                auc = math.nan if validate is None else validate(self.model)
                 curve.append(self._curve_point(state, auc))
-                if auc > state.best_auc:
+                if auc > state.best_auc or validate is None:
                     state.best_auc, state.best_epoch = auc, state.epoch
                     best = {name: value.detach().cpu().clone() for name, value in self.model.state_dict().items()}
                 state.epoch, state.step, state.loss = state.epoch + 1, 0, 0.0
@@ -154,15 +158,14 @@ class Loop:
         return {
             "epoch": state.epoch + 1,
             "loss": round(loss, 6),
-            "validation_auc": round(auc, 6),
+            **({} if math.isnan(auc) else {"validation_auc": round(auc, 6)}),
             "seconds": round(state.seconds, 2),
         }
 
     def _report(self, point: dict[str, Any]) -> None:
         rate = point["epoch"] * len(self.sampler.clicks) / max(point["seconds"], 1e-9)
-        self.progress.note(
-            f"  loss {point['loss']:.4f}, validation AUC {point['validation_auc']:.4f}, {rate:,.0f} samples/s"
-        )
+        auc = f", validation AUC {point['validation_auc']:.4f}" if "validation_auc" in point else ""
+        self.progress.note(f"  loss {point['loss']:.4f}{auc}, {rate:,.0f} samples/s")
 
 
 def _read_curve(file: Path, epochs: int) -> list[dict[str, Any]]:

@@ -1,5 +1,6 @@
 """Adam, and a lazy Adam that skips the table rows a batch does not use."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,7 @@ from drpn.training.settings import WEIGHT_KINDS, TrainingSettings, WeightKind
 def build_optimiser(model: ClickModel, settings: TrainingSettings) -> torch.optim.Optimizer:
     """Return the optimiser of the settings: AdamW, which without decay is Adam, or LazyAdam."""
     options: dict[str, Any] = {
-        "lr": settings.rate,
+        "lr": settings.rate if settings.schedule == "constant" else _rate_tensor(model, settings.rate),
         "weight_decay": settings.decay,
         "fused": True,
         "capturable": next(model.parameters()).is_cuda,
@@ -32,6 +33,29 @@ def build_optimiser(model: ClickModel, settings: TrainingSettings) -> torch.opti
         if parameters
     ]
     return LazyAdam(parts, **options) if lazy else torch.optim.AdamW(parts, **options)
+
+
+def _rate_tensor(model: ClickModel, rate: float) -> Tensor | float:
+    """A rate that changes: on a GPU in a tensor, which a captured step reads anew."""
+    parameter = next(model.parameters())
+    return torch.tensor(rate, device=parameter.device) if parameter.is_cuda else rate
+
+
+def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
+    """Change the learning rate of all parameters."""
+    for group in optimiser.param_groups:
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = rate
+
+
+def one_cycle(share: float) -> float:
+    """The factor of the learning rate after a share of the training: up from 1/25, then down to almost 0."""
+    low, end, rise = 1 / 25, 1 / 250_000, 0.3
+    if share < rise:
+        return low + (1 - low) * (1 - math.cos(math.pi * share / rise)) / 2
+    return end + (1 - end) * (1 + math.cos(math.pi * (min(share, 1) - rise) / (1 - rise))) / 2
 
 
 def weights_by_kind(model: nn.Module) -> dict[WeightKind, list[nn.Parameter]]:

@@ -34,6 +34,9 @@ class TrainingSettings:
     """Samples per step. A sample is one click with its negatives."""
     rate: float = 1e-3
     """Learning rate of Adam."""
+    schedule: Literal["constant", "one-cycle"] = "constant"
+    """How the learning rate goes: constant, or one-cycle: from a 25th up to `rate` over the first three tenths of all
+    `epochs`, then down to almost 0 (Smith and Topin, 2019). With one-cycle let `patience` be as long as `epochs`."""
     decay: float = 0.0
     """Weight decay, decoupled as in AdamW. 0 is plain Adam."""
     undecayed: str = "scalars"
@@ -56,6 +59,9 @@ class TrainingSettings:
     code."""
     patience: int = 2
     """Stop after this many epochs without a better validation AUC."""
+    refit: bool = False
+    """Train again from the start on training and validation together, for as many epochs as were best on validation, so
+    that the model knows the newest days."""
     seed: int = 0
     """Seed of weights, sampling and dropout. On a CPU the same seed, settings and number of threads give the same
     weights. Another number of threads adds numbers in another order, so the weights differ after some digits."""

@@ -20,6 +20,7 @@ from drpn.batches.tables import Tables
 from drpn.layers.precision import matrix_precision
 from drpn.models.base import ClickModel
 from drpn.training.loss import click_loss, dropped_samples, log_loss, truncated_loss
+from drpn.training.optimiser import one_cycle, set_rate
 from drpn.training.prefetch import prefetch
 from drpn.training.settings import TrainingSettings
 
@@ -38,15 +39,16 @@ Inputs = tuple[NewsRows, Batch]
 class Samples(NamedTuple):
     """The samples of one step, and the model's inputs if they have been looked up in advance."""
 
-    users: Int[Tensor, "B"]
+    readers: Int[Tensor, "B"]
     candidates: Int[Tensor, "B C"]
     moments: Int[Tensor, "B"]
+    pairs: Int[Tensor, "B C"]
     inputs: Inputs | None = None
 
     @property
     def size(self) -> int:
         """The number of samples."""
-        return len(self.users)
+        return len(self.readers)
 
 
 @dataclass
@@ -59,6 +61,8 @@ class Stepper:
     settings: TrainingSettings
     done: int = 0
     """Steps taken before, in earlier epochs too."""
+    total: int = 0
+    """Steps of the whole training, if it takes all its epochs."""
 
     def __post_init__(self) -> None:
         # on the device, in one place: a captured step reads it there
@@ -86,7 +90,7 @@ class Stepper:
     def look_up(self, samples: Samples, capacity: int | None = None) -> Inputs:
         """The model's inputs for some samples; with a capacity, nothing waits for a count."""
         all_news = self.tables.news
-        batch = self.tables.batch(samples.users, samples.candidates, samples.moments, trim=capacity is None)
+        batch = self.tables.batch(*samples[:4], trim=capacity is None)
         rows, local = distinct_stories(batch, news=len(all_news), capacity=capacity, reach=all_news.neighbour_positions)
         return all_news.select(rows), local
 
@@ -106,7 +110,9 @@ class Stepper:
         return loss.detach()
 
     def _begin(self, samples: int) -> None:
-        """Count the step, and set how many of its samples TCE drops."""
+        """Count the step, set its learning rate, and how many of its samples TCE drops."""
+        if self.settings.schedule == "one-cycle":
+            set_rate(self.optimiser, self.settings.rate * one_cycle(self.done / max(self.total, 1)))
         if self.settings.loss == "tce":
             rate, steps = self.settings.tce_rate, self.settings.tce_steps
             self._dropped.fill_(dropped_samples(self.done, samples, rate=rate, steps=steps))
@@ -132,7 +138,7 @@ class CapturedStepper(Stepper):
         all_news = self.tables.news
         counts = [
             count_distinct_stories(
-                self.tables.batch(part.users, part.candidates, trim=False),
+                self.tables.batch(part.readers, part.candidates, trim=False),
                 news=len(all_news),
                 reach=all_news.neighbour_positions,
             )
@@ -160,12 +166,12 @@ class CapturedStepper(Stepper):
 
     def graph_inputs(self, samples: Samples) -> list[Tensor]:
         """The tensors that the captured step starts from."""
-        return [samples.users, samples.candidates, samples.moments]
+        return list(samples[:4])
 
     def model_inputs(self, inputs: list[Tensor]) -> Inputs:
         """The model's inputs, computed within the captured step."""
-        users, candidates, moments = inputs
-        return self.look_up(Samples(users, candidates, moments), self.capacity)
+        readers, candidates, moments, pairs = inputs
+        return self.look_up(Samples(readers, candidates, moments, pairs), self.capacity)
 
     def _copy_inputs(self, inputs: list[Tensor]) -> None:
         if self._inputs is None:
@@ -233,10 +239,15 @@ class HostStepper(CapturedStepper):
 
 
 def choose_stepper(
-    model: ClickModel, tables: Tables, optimiser: torch.optim.Optimizer, settings: TrainingSettings, done: int = 0
+    model: ClickModel,
+    tables: Tables,
+    optimiser: torch.optim.Optimizer,
+    settings: TrainingSettings,
+    done: int = 0,
+    total: int = 0,
 ) -> Stepper:
-    """The fastest stepper for the device of the model and the place of its data; `done` steps were taken before."""
+    """The fastest stepper for the device of the model and the place of its data; `done` of `total` steps were taken."""
     if next(model.parameters()).device.type == "cpu" or not settings.record:
-        return Stepper(model, tables, optimiser, settings, done)
+        return Stepper(model, tables, optimiser, settings, done, total)
     kind = CapturedStepper if tables.clicked.is_cuda else HostStepper
-    return kind(model, tables, optimiser, settings, done)
+    return kind(model, tables, optimiser, settings, done, total)

@@ -1,0 +1,55 @@
+"""DRPN on a live site: a third view, of counts as of the moment, beside titles and collaboration.
+
+The score is the sum of the views' scores, as in section 4.7 of the paper. Each view can be left out.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from drpn.batches.batch import Context, NewsRows
+from drpn.models.drpn import Drpn, DrpnSettings, Encoded, Readers
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrpnLiveSettings(DrpnSettings):
+    """DRPN with the context view; the other settings are DRPN's."""
+
+    context: bool = True
+    text: bool = True
+    """Use titles: the semantic view, and the counts that compare texts if `context_text` is on."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (self.text or self.graph or self.context):
+            raise ValueError("text is False, and so are graph and context; keep one of them")
+
+
+LIVE_ABLATIONS = {
+    "drpn-live-no-text": DrpnLiveSettings(text=False, context_text=False),
+    "drpn-live-no-ids": DrpnLiveSettings(graph=False),
+    "drpn-live-no-counts": DrpnLiveSettings(context=False),
+    "drpn-live-no-user": DrpnLiveSettings(text=False, graph=False, context_user=False),
+}
+"""drpn-live without titles, without ids and graph, without counts, and without anything that knows the user."""
+
+
+class DrpnLive(Drpn):
+    """DRPN whose score also knows the counts of the moment."""
+
+    settings: DrpnLiveSettings
+
+    def encode_news(self, news: NewsRows) -> Encoded:
+        """The views that the settings keep."""
+        encoded = super().encode_news(news)
+        return {name: rows for name, rows in encoded.items() if self.settings.text or name != "semantic"}
+
+    def match(
+        self, encoded: Encoded, readers: Readers, candidates: Int[Tensor, "B C"], context: Context
+    ) -> Float[Tensor, "B C"]:
+        """The sum of the views' scores; 0 without any."""
+        if not encoded:
+            return torch.zeros_like(candidates, dtype=self.semantic.fusion.out.dtype)
+        return super().match(encoded, readers, candidates, context)

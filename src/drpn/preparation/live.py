@@ -1,0 +1,262 @@
+"""The live protocol: profiles and counts as of each page view, from strictly earlier seconds alone.
+
+readers/   clicked skipped user page columns: one row for each impression of training, validation and test, in this
+           order, after the padding row
+pairs/     counts: one row for each of their candidates
+"""
+
+from typing import Any
+
+import ibis.expr.types as ir
+import numpy as np
+from numpy.typing import NDArray
+
+from drpn.dataset.arrays import ArrayWriter
+from drpn.dataset.folder import SPLITS, Dataset, Impressions
+from drpn.logs.engines.engine import Engine
+from drpn.preparation.impressions import PAGE as PAGE_COLUMN
+from drpn.preparation.settings import DataSettings
+from drpn.preparation.split import within
+from drpn.progress import Progress
+from drpn.state.counts import PAGE, PAIR, LiveCounts, PageViews, Stories, parts
+from drpn.state.moving_profile import profiles_before
+from drpn.state.running import NEVER
+
+_PAIRS_AT_ONCE = 1_000_000
+_TEXT_SIZE = 64
+"""Dimensions of the text vectors that are compared."""
+_BINS = 16
+"""Values of a user's number, such as the age, are put into at most this many groups."""
+_GROUP_COLUMN = "subscriber"
+"""The column that tells groups of readers apart whose clicks on a story are counted separately."""
+_USER_COLUMNS = ("device", "gender", "age", "subscriber")
+
+
+def write_live(
+    engine: Engine,
+    warm_up: range,
+    impressions: ir.Table,
+    shown: ir.Table,
+    history: ir.Table | None,
+    dataset: Dataset,
+    writer: ArrayWriter,
+    settings: DataSettings,
+    progress: Progress,
+) -> dict[str, Any]:
+    """Write readers/ and pairs/; return what the manifest says of them. `dataset` holds what was written before."""
+    splits = [dataset.impressions(name) for name in SPLITS]
+    views = _page_views(engine, warm_up, impressions, shown, history, splits)
+    wanted = np.zeros(len(views.users), np.bool_)
+    wanted[len(wanted) - sum(map(len, splits)) :] = True
+    stories = describe_stories(dataset, views)
+    rows, pairs = int(wanted.sum()) + 1, sum(len(split.candidates) for split in splits)
+    with progress.stage("profiles as of each impression", len(wanted)) as advance:
+        profiles = profiles_before(
+            views, clicked=settings.clicked, skipped=settings.skipped, which=wanted, advance=advance
+        )
+        for name, array in zip(("clicked", "skipped"), profiles, strict=True):
+            stored = writer.empty(f"readers/{name}", (rows, array.shape[1]), np.int32)
+            stored[1:] = array[wanted]
+        del profiles
+    writer.array("readers/user", np.concatenate([[0], *(split.users for split in splits)]).astype(np.int32))
+    names, columns = _user_columns(splits)
+    writer.array("readers/columns", columns)
+    counts = writer.empty("pairs/counts", (pairs, len(PAIR)), np.float16)
+    page = writer.empty("readers/page", (rows, len(PAGE)), np.float32)
+    state, row, pair = LiveCounts(stories), 1, 0
+    first = int(np.argmax(wanted))
+    with progress.stage("counts as of each impression", len(wanted)) as advance:
+        seen = 0
+        for part in parts(views, pairs=_PAIRS_AT_ONCE):
+            known = state.observe(part)
+            skip = min(max(first - seen, 0), len(part.users))  # those before training
+            pairs_to_skip = int(part.offsets[skip])
+            page[row : row + len(known.page) - skip] = known.page[skip:]
+            counts[pair : pair + len(known.pairs) - pairs_to_skip] = known.pairs[pairs_to_skip:]
+            row, pair = row + len(known.page) - skip, pair + len(known.pairs) - pairs_to_skip
+            seen += len(part.users)
+            advance(len(part.users))
+    return {"pair": list(PAIR), "page": list(PAGE), "user": names}
+
+
+def describe_stories(dataset: Dataset, views: PageViews) -> Stories:
+    """What is known of each story apart from page views."""
+    arrays = dataset.arrays
+    return Stories(
+        np.asarray(arrays.array("news/category")),
+        np.asarray(arrays.array("news/subcategory")),
+        _published(dataset, views),
+        _text_vectors(dataset),
+    )
+
+
+def _page_views(
+    engine: Engine,
+    warm_up: range,
+    impressions: ir.Table,
+    shown: ir.Table,
+    history: ir.Table | None,
+    splits: list[Impressions],
+) -> PageViews:
+    """All page views in time order: the clicks from before the log, the warm-up, then the splits."""
+    window = _warm_up_views(engine, warm_up, impressions, shown)
+    split_views = [_split_views(split) for split in splits]
+    past = [] if history is None else [_past_views(engine, history, int(window.times[0]))]
+    return _joined([*past, window, *split_views])
+
+
+def _warm_up_views(engine: Engine, warm_up: range, impressions: ir.Table, shown: ir.Table) -> PageViews:
+    shown = within(shown, warm_up)
+    sizes = shown.group_by("impression").aggregate(size=shown.count())
+    views = within(impressions, warm_up).join(sizes, "impression").order_by("impression")
+    names = ["user", "time", "size", *(name for name in (PAGE_COLUMN, _GROUP_COLUMN) if name in views.columns)]
+    columns = _columns(engine, views.select(*names))
+    listed = shown.order_by("impression", "order", "news")
+    seen = ["seen"] if "seen" in listed.columns else []
+    rows = _columns(engine, listed.select("news", "clicked", *seen))
+    clicked = rows["clicked"].astype(np.bool_)
+    skipped = ~clicked & (rows["seen"].astype(np.bool_) if seen else True)
+    pages = columns.get(PAGE_COLUMN, np.zeros(len(columns["user"])))
+    groups = columns.get(_GROUP_COLUMN, np.zeros(len(pages)))
+    return PageViews(
+        columns["user"].astype(np.int64),
+        columns["time"].astype("datetime64[s]").astype(np.int64),
+        np.nan_to_num(pages.astype(np.float64)).astype(np.int64),
+        np.nan_to_num(groups.astype(np.float64)).astype(np.int64),
+        np.zeros(len(pages), np.bool_),
+        np.concatenate([[0], np.cumsum(columns["size"])]).astype(np.int64),
+        rows["news"],
+        clicked,
+        skipped,
+    )
+
+
+def _split_views(split: Impressions) -> PageViews:
+    pages, groups = (split.extras.get(name, np.zeros(len(split))) for name in (PAGE_COLUMN, _GROUP_COLUMN))
+    return PageViews(
+        np.asarray(split.users).astype(np.int64),
+        np.asarray(split.times).astype("datetime64[s]").astype(np.int64),
+        np.asarray(pages).astype(np.int64),
+        np.asarray(groups).astype(np.int64),
+        np.zeros(len(split), np.bool_),
+        np.asarray(split.offsets),
+        np.asarray(split.candidates),
+        np.asarray(split.clicked),
+        split.skipped,
+    )
+
+
+def _past_views(engine: Engine, history: ir.Table, start: int) -> PageViews:
+    """The clicks from before the log, each at its own time, or at its start if the log does not say when."""
+    rows = _columns(engine, history.select("user", "news", "order", *(["time"] if "time" in history.columns else [])))
+    count = len(rows["user"])
+    if "time" in rows:
+        times = rows["time"].astype("datetime64[s]").astype(np.int64)
+        times = np.minimum(np.where(np.isnat(rows["time"]), start - 1, times), start - 1)
+    else:
+        times = np.full(count, start - 1)
+    order = np.lexsort((rows["order"], times))
+    clicked = np.ones(count, np.bool_)
+    return PageViews(
+        rows["user"][order].astype(np.int64),
+        times[order],
+        np.zeros(count, np.int64),
+        np.zeros(count, np.int64),
+        clicked,
+        np.arange(count + 1),
+        rows["news"][order],
+        clicked,
+        ~clicked,
+    )
+
+
+def _joined(several: list[PageViews]) -> PageViews:
+    ends = np.cumsum([views.offsets[-1] for views in several])
+    shifted = [views.offsets[1:] + end - views.offsets[-1] for views, end in zip(several, ends, strict=True)]
+    columns = {
+        name: np.concatenate([getattr(views, name) for views in several])
+        for name in PageViews._fields
+        if name != "offsets"
+    }
+    return PageViews(**columns, offsets=np.concatenate([[0], *shifted]).astype(np.int64))
+
+
+def _columns(engine: Engine, table: ir.Table) -> dict[str, NDArray[Any]]:
+    """The columns of a small table as arrays."""
+    batches = list(engine.stream(table))
+    return {
+        name: np.concatenate([batch[name].to_numpy(zero_copy_only=False) for batch in batches])
+        if batches
+        else np.zeros(0)
+        for name in table.columns
+    }
+
+
+def _published(dataset: Dataset, views: PageViews) -> NDArray[np.int64]:
+    """When each story was published, in seconds; `NEVER` if nothing tells.
+
+    Without a time in the log, a story is as old as its first appearance or, where all ids are whole numbers, which then
+    rise with time, as the first appearance of any story with a higher id. No later page view can change that.
+    """
+    count, unknown = len(dataset.news_ids), np.iinfo(np.int64).max
+    if "news/published" in dataset.arrays:
+        published = np.asarray(dataset.arrays.array("news/published")).astype("datetime64[s]")
+        return np.where(np.isnat(published), NEVER, published.astype(np.int64))
+    first = np.full(count, unknown)
+    np.minimum.at(first, views.stories, np.repeat(views.times, np.diff(views.offsets)))
+    numbers = _numeric_ids(dataset)
+    if numbers is not None:
+        order = np.argsort(numbers, kind="stable")
+        first[1:][order] = np.minimum.accumulate(first[1:][order][::-1])[::-1]
+    first[0] = unknown
+    return np.where(first == unknown, NEVER, first)
+
+
+def _numeric_ids(dataset: Dataset) -> NDArray[np.int64] | None:
+    """The ids of the stories as numbers; None if one of them is none."""
+    ids = list(dataset.news_ids)[1:]
+    if not all(text.isascii() and text.isdigit() and len(text) < 19 for text in ids):
+        return None
+    return np.array([int(text) for text in ids], np.int64)
+
+
+def _text_vectors(dataset: Dataset) -> NDArray[np.float32]:
+    """A unit vector for each story: the log's own, or the sum of its words' vectors, rare words first."""
+    arrays = dataset.arrays
+    if "news/vector" in arrays:
+        vectors = np.nan_to_num(np.asarray(arrays.array("news/vector"), np.float32))
+    elif "words/vector" in arrays:
+        words = np.asarray(dataset.news_words)
+        if "news/abstract_words" in arrays:
+            words = np.concatenate([words, np.asarray(arrays.array("news/abstract_words"))], axis=1)
+        table = np.asarray(arrays.array("words/vector"))[:, :_TEXT_SIZE].astype(np.float32)
+        stories_with = np.bincount(words.ravel(), minlength=len(table))
+        weight = (np.log((len(words) + 1) / (stories_with + 1)) + 1).astype(np.float32)
+        weight[0] = 0
+        table = table * weight[:, None]
+        vectors = np.stack([table[words[row]].sum(0) for row in range(len(words))])
+    else:
+        vectors = np.zeros((len(dataset.news_ids), 1), np.float32)
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    units: NDArray[np.float32] = (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
+    return units
+
+
+def _user_columns(splits: list[Impressions]) -> tuple[dict[str, int], NDArray[np.int32]]:
+    """What the log says of each reader, as codes from 1 on (0: unknown), and how many codes each column has."""
+    names, columns = dict[str, int](), []
+    for name in _USER_COLUMNS:
+        if name not in splits[0].extras:
+            continue
+        values = np.concatenate([np.asarray(split.extras[name]) for split in splits])
+        if values.dtype.kind == "f":
+            training = np.asarray(splits[0].extras[name])
+            known = np.unique(training[np.isfinite(training)])
+            edges = known if len(known) <= _BINS else np.quantile(known, np.linspace(0, 1, _BINS))
+            codes = np.where(np.isfinite(values), np.clip(np.searchsorted(edges, values, "right"), 1, None), 0)
+        else:
+            codes = values
+        names[name] = int(codes.max(initial=0)) + 1
+        columns.append(np.concatenate([[0], codes]).astype(np.int32))
+    count = 1 + sum(map(len, splits))
+    return names, np.stack(columns, axis=1) if columns else np.zeros((count, 0), np.int32)

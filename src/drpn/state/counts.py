@@ -1,0 +1,353 @@
+"""What a site knows of a user, a story and a page at the moment of ranking: running counts.
+
+`LiveCounts` takes page views in time order, in parts of any size, returns what was known before each, and adds what
+they tell. Only strictly earlier seconds count. A part of one page view is the update by one event; a whole log in large
+parts gives the same numbers. `PAIR` and `PAGE` name the columns.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drpn.state.running import (
+    MOST_HALF_LIVES,
+    NEVER,
+    FirstTimes,
+    KeyedSums,
+    LastTimes,
+    LastValues,
+    Order,
+    RunningSums,
+    Sessions,
+)
+
+MINUTE, HOUR = 60, 3600
+HALF_LIVES = {"10 min": 10 * MINUTE, "30 min": 30 * MINUTE, "2 h": 2 * HOUR, "8 h": 8 * HOUR, "48 h": 48 * HOUR}
+LONGEST_PART = int(MOST_HALF_LIVES * min(HALF_LIVES.values()))
+"""Seconds that one part of a log may span."""
+SESSION_GAP = 30 * MINUTE
+"""A page view this much later than the user's last one begins a new session."""
+LONG_AGO = 240.0
+"""Hours that stand for never and for anything longer ago."""
+
+_STORY = [f"{what} {life}" for life in HALF_LIVES for what in ("shows", "clicks")]
+_GROUP = [f"group {what} 8 h" for what in ("shows", "clicks")]
+_SURFACE = [f"surface {what} {life}" for life in ("2 h", "48 h") for what in ("shows", "clicks")]
+PAIR = (
+    *_STORY,
+    *_SURFACE,
+    *_GROUP,
+    "hours since first shown",
+    "hours since published",
+    "category shows",
+    "category clicks",
+    "user category shows",
+    "user category clicks",
+    "user category shows 2 h",
+    "user category clicks 2 h",
+    "user category share",
+    "user subcategory share",
+    "times shown to user",
+    "times clicked by user",
+    "clicked before the log",
+    "hours since shown to user",
+    "similarity to clicks",
+    "similarity to recent clicks",
+    "similarity to recent skips",
+    "similarity to page",
+    "category of page",
+    "clicks from page",
+    "clicks after last click",
+    "has text",
+)
+"""What is known for each candidate of a page view."""
+PAGE = (
+    *[f"all {name}" for name in _STORY],
+    "user past clicks",
+    "user page views",
+    "user shows",
+    "user clicks",
+    "hours since last page view",
+    "page views in session",
+    "page has story",
+    "all clicks from page",
+    "all clicks after last click",
+    "hour",
+    "weekday",
+)
+"""What is known for the page view as a whole."""
+
+
+@dataclass(frozen=True)
+class Stories:
+    """What is known of each story from the start; row 0 is padding."""
+
+    category: NDArray[np.int32]
+    subcategory: NDArray[np.int32]
+    published: NDArray[np.int64]
+    """Seconds since 1970; `NEVER` if unknown."""
+    vectors: NDArray[np.float32]
+    """Unit vectors of their texts; zeros without a text."""
+
+
+class PageViews(NamedTuple):
+    """Page views in time order, with the stories shown on each; and clicks that are known without their page."""
+
+    users: NDArray[np.int64]
+    times: NDArray[np.int64]
+    """Seconds since 1970."""
+    pages: NDArray[np.int64]
+    """The story of the page that the list was shown on; 0 for none."""
+    groups: NDArray[np.int64]
+    """The group of readers that the user is of, such as subscribers; 0 if unknown."""
+    past: NDArray[np.bool_]
+    """Which are no page views but clicks from before the log: they have one clicked story."""
+    offsets: NDArray[np.int64]
+    """Where the stories of each begin, and the end of the last."""
+    stories: NDArray[np.int64]
+    clicked: NDArray[np.bool_]
+    skipped: NDArray[np.bool_]
+    """Seen and not clicked."""
+
+    def part(self, start: int, stop: int) -> "PageViews":
+        """The page views from number `start` to before `stop`."""
+        first, end = self.offsets[start], self.offsets[stop]
+        return PageViews(
+            self.users[start:stop],
+            self.times[start:stop],
+            self.pages[start:stop],
+            self.groups[start:stop],
+            self.past[start:stop],
+            self.offsets[start : stop + 1] - first,
+            self.stories[first:end].astype(np.int64, copy=False),
+            self.clicked[first:end],
+            self.skipped[first:end],
+        )
+
+
+class Known(NamedTuple):
+    """What was known before page views."""
+
+    pairs: NDArray[np.float32]
+    """(stories of all page views, PAIR)"""
+    page: NDArray[np.float32]
+    """(page views, PAGE)"""
+
+
+class LiveCounts:
+    """Counts as of a moment, which page views update."""
+
+    def __init__(self, stories: Stories) -> None:
+        self.stories = stories
+        self._news = len(stories.category)
+        lives = tuple(HALF_LIVES.values())
+        self._all, self._story, self._category = RunningSums(2, lives), RunningSums(2, lives), RunningSums(2)
+        self._surface = RunningSums(2, (HALF_LIVES["2 h"], HALF_LIVES["48 h"]))
+        self._group = RunningSums(2, (HALF_LIVES["8 h"],))
+        self._first_shown = FirstTimes()
+        self._user, self._last_view, self._sessions = RunningSums(4), LastTimes(), Sessions(SESSION_GAP)
+        self._text = RunningSums(stories.vectors.shape[1], (np.inf, HALF_LIVES["48 h"]))
+        self._skipped_text = RunningSums(stories.vectors.shape[1], (HALF_LIVES["48 h"],))
+        self._user_category = KeyedSums(3, (np.inf, HALF_LIVES["2 h"]))
+        self._user_subcategory = KeyedSums(1)
+        self._user_story, self._last_shown = KeyedSums(3), LastTimes()
+        self._last_clicked = LastValues()
+        self._from_page, self._page_clicks = KeyedSums(1), RunningSums(1)
+        self._after, self._after_clicks = KeyedSums(1), RunningSums(1)
+
+    def observe(self, views: PageViews, *, record: bool = True) -> Known:
+        """What was known before each page view of a part; with `record`, what they tell is added.
+
+        A part spans at most `LONGEST_PART` seconds, and the page views of one second are in one part.
+        """
+        sizes = np.diff(views.offsets)
+        if not len(sizes):
+            return Known(np.zeros((0, len(PAIR)), np.float32), np.zeros((0, len(PAGE)), np.float32))
+        view = np.repeat(np.arange(len(sizes)), sizes)
+        page, tastes, last = self._page(views, view, record=record)
+        return Known(self._pairs(views, view, page, tastes, last, record=record), page)
+
+    def _page(
+        self, views: PageViews, view: NDArray[np.int64], *, record: bool
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.int64]]:
+        """The columns of PAGE, the text vectors of the clicks of each user, and the story that each clicked last."""
+        count, times, is_view = len(views.users), views.times, ~views.past
+        clicks = _sum_by_view(views.clicked, view, count)
+        shows = _sum_by_view(views.clicked | views.skipped, view, count)
+        events = np.stack([shows * is_view, clicks * is_view], axis=1)
+        everything = Order.of(np.zeros(count, np.int64), times)
+        totals = self._all.before(everything, times, events, record=record).reshape(count, -1)
+
+        users = Order.of(views.users, times)
+        by_user = np.column_stack([is_view, events, clicks])  # views, shows, clicks, clicks before the log too
+        user = self._user.before(users, times, by_user, record=record)[:, 0]
+        hours = self._hours_since(views, users, record=record)
+        session = self._sessions.before(users, np.where(is_view, hours, 0), user[:, 0], is_view, record=record)
+        clicked = np.flatnonzero(views.clicked)
+        liked, disliked = (self._sum_vectors(views, view, which) for which in (views.clicked, views.skipped))
+        tastes = np.concatenate(
+            [
+                self._text.before(users, times, liked, record=record),
+                self._skipped_text.before(users, times, disliked, record=record),
+            ],
+            axis=1,
+        )
+
+        first_click = np.zeros(count, np.int64)
+        first_click[view[clicked[::-1]]] = views.stories[clicked[::-1]]
+        last = self._last_clicked.before(users, first_click, record=record)
+        from_page = self._totals_from(self._page_clicks, views.pages, times, clicks * is_view, record=record)
+        after = self._totals_from(self._after_clicks, last, times, clicks * is_view, record=record)
+        moment = times // HOUR
+        columns = [
+            *(np.log1p(total) for total in totals.T),
+            np.log1p(user[:, 3]),
+            np.log1p(user[:, 0]),
+            np.log1p(user[:, 1]),
+            np.log1p(user[:, 2]),
+            hours,
+            np.log1p(session),
+            views.pages > 0,
+            np.log1p(from_page),
+            np.log1p(after),
+            moment % 24,
+            (moment // 24 + 3) % 7,  # 1970 began on a Thursday; 0 is Monday
+        ]
+        return np.stack(columns, axis=1).astype(np.float32), _units(tastes), last
+
+    def _pairs(
+        self,
+        views: PageViews,
+        view: NDArray[np.int64],
+        page: NDArray[np.float32],
+        tastes: NDArray[np.float32],
+        last: NDArray[np.int64],
+        *,
+        record: bool,
+    ) -> NDArray[np.float32]:
+        """The columns of PAIR."""
+        stories, about = views.stories, self.stories
+        times, users, pages, last = views.times[view], views.users[view], views.pages[view], last[view]
+        is_view = ~views.past[view]
+        clicks = views.clicked & is_view
+        shown = (views.clicked | views.skipped) & is_view
+        events = np.stack([shown, clicks], axis=1).astype(np.float64)
+        every_click = np.column_stack([events, views.clicked])
+        category, subcategory = about.category[stories].astype(np.int64), about.subcategory[stories].astype(np.int64)
+
+        order = Order.of(stories, times)
+        story = self._story.before(order, times, events, record=record).reshape(len(times), -1)
+        first = self._first_shown.before(order, times, shown, record=record)
+        surface = Order.of(2 * stories + (pages > 0), times)
+        by_surface = self._surface.before(surface, times, events, record=record).reshape(len(times), -1)
+        group = Order.of(stories * 64 + np.minimum(views.groups[view], 63), times)
+        by_group = self._group.before(group, times, events, record=record).reshape(len(times), -1)
+        by_category = self._category.before(Order.of(category, times), times, events, record=record)[:, 0]
+        user_category = self._user_category.before(users * 2**31 + category, times, every_click, record=record)
+        one = views.clicked[:, None].astype(np.float64)
+        user_subcategory = self._user_subcategory.before(users * 2**31 + subcategory, times, one, record=record)
+        past = (views.clicked & ~is_view)[:, None]
+        keys, by_story = users * 2**31 + stories, np.column_stack([events, past])
+        user_story, rows = self._user_story.before_with_rows(keys, times, by_story, record=record)
+        last_shown = np.full(len(times), NEVER)
+        at = np.flatnonzero(is_view)  # a click from before the log was shown at an unknown time
+        last_shown[at] = self._last_shown.before(Order.of(rows[at], times[at]), times[at], record=record)
+        click = clicks[:, None].astype(np.float64)
+        from_page = self._from_page.before(pages * 2**31 + stories, times, click * (pages > 0)[:, None], record=record)
+        after = self._after.before(last * 2**31 + stories, times, click * (last > 0)[:, None], record=record)
+        all_clicks = np.maximum(np.expm1(page[view, PAGE.index("user past clicks")]), 1)
+        columns = [
+            *(np.log1p(column) for column in story.T),
+            *(np.log1p(column) for column in by_surface.T),
+            *(np.log1p(column) for column in by_group.T),
+            _hours(times, first),
+            _hours(times, about.published[stories]),
+            np.log1p(by_category[:, 0]),
+            np.log1p(by_category[:, 1]),
+            *(np.log1p(user_category[:, life, what]) for life in (0, 1) for what in (0, 1)),
+            np.where(category > 0, user_category[:, 0, 2] / all_clicks, 0),
+            np.where(subcategory > 0, user_subcategory[:, 0, 0] / all_clicks, 0),
+            np.log1p(user_story[:, 0, 0]),
+            np.log1p(user_story[:, 0, 1]),
+            np.minimum(user_story[:, 0, 2], 1),
+            _hours(times, last_shown),
+            *self._similarities(stories, view, tastes),
+            _dot(about.vectors[stories], about.vectors[pages]),
+            (category > 0) & (category == about.category[pages]),
+            np.log1p(from_page[:, 0, 0]),
+            np.log1p(after[:, 0, 0]),
+            about.vectors[stories].any(1),
+        ]
+        return np.stack(columns, axis=1).astype(np.float32)
+
+    def _similarities(
+        self, stories: NDArray[np.int64], view: NDArray[np.int64], tastes: NDArray[np.float32]
+    ) -> list[NDArray[np.float32]]:
+        vectors = self.stories.vectors[stories]
+        return [_dot(vectors, tastes[view, kind]) for kind in range(tastes.shape[1])]
+
+    def _sum_vectors(self, views: PageViews, view: NDArray[np.int64], which: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """The sum of the text vectors of some stories of each page view."""
+        sums = np.zeros((len(views.users), self.stories.vectors.shape[1]))
+        at = np.flatnonzero(which)
+        if len(at):
+            starts = np.flatnonzero(np.diff(view[at], prepend=-1))
+            sums[view[at[starts]]] = np.add.reduceat(self.stories.vectors[views.stories[at]], starts, axis=0)
+        return sums
+
+    def _hours_since(self, views: PageViews, users: Order, *, record: bool) -> NDArray[np.float64]:
+        """Hours since the user's last page view, for those that are page views."""
+        hours, at = np.full(len(views.users), LONG_AGO), np.flatnonzero(~views.past)
+        order = users if len(at) == len(hours) else Order.of(views.users[at], views.times[at])
+        hours[at] = _hours(views.times[at], self._last_view.before(order, views.times[at], record=record))
+        return hours
+
+    @staticmethod
+    def _totals_from(
+        sums: RunningSums,
+        rows: NDArray[np.int64],
+        times: NDArray[np.int64],
+        clicks: NDArray[np.float64],
+        *,
+        record: bool,
+    ) -> NDArray[np.float32]:
+        """All clicks so far that came from each story; 0 where there is none to come from."""
+        values = (clicks * (rows > 0))[:, None]
+        result: NDArray[np.float32] = sums.before(Order.of(rows, times), times, values, record=record)[:, 0, 0]
+        return result
+
+
+def parts(views: PageViews, *, pairs: int) -> Iterator[PageViews]:
+    """The page views in parts for `LiveCounts.observe`, of about `pairs` stories each."""
+    start, count = 0, len(views.users)
+    while start < count:
+        stop = int(np.searchsorted(views.offsets, views.offsets[start] + pairs, side="right")) - 1
+        stop = min(max(stop, start + 1), int(np.searchsorted(views.times, views.times[start] + LONGEST_PART)))
+        # the page views of one second stay together
+        stop = int(np.searchsorted(views.times, views.times[stop - 1], side="right"))
+        yield views.part(start, stop)
+        start = stop
+
+
+def _sum_by_view(flags: NDArray[np.bool_], view: NDArray[np.int64], count: int) -> NDArray[np.float64]:
+    return np.bincount(view, weights=flags, minlength=count).astype(np.float64)
+
+
+def _hours(now: NDArray[np.int64], then: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Hours between, at most `LONG_AGO`; `LONG_AGO` for `NEVER`."""
+    seconds = np.where(then == NEVER, np.inf, now - np.maximum(then, now - 10**9))
+    return np.clip(seconds / HOUR, 0, LONG_AGO)
+
+
+def _units(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The vectors with length 1; zeros stay."""
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
+
+
+def _dot(one: NDArray[np.float32], other: NDArray[np.float32]) -> NDArray[np.float32]:
+    products: NDArray[np.float32] = np.einsum("pd,pd->p", one, other).astype(np.float32)
+    return products

@@ -1,0 +1,232 @@
+"""Sums over earlier events, by row: all of them, or decayed with a half-life.
+
+Events come in time order, in parts of any size, each with the second at which it happened. The sum of an event is over
+the events of its row with a strictly smaller second, so that what happens within one second does not know of each
+other. A sum with half-life h counts an event of dt seconds ago as 0.5 ** (dt / h).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drpn.state.keys import KeyRows
+
+NEVER = np.iinfo(np.int64).min
+"""The time of a last event that has not happened."""
+MOST_HALF_LIVES = 12.0
+"""Half-lives that one part may span: growing weights within it would lose small sums otherwise."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """Events sorted by row, and where the row of each and its second begin."""
+
+    which: NDArray[np.int64]
+    """The sorted events."""
+    rows: NDArray[np.int64]
+    """Their rows."""
+    row_start: NDArray[np.int64]
+    """For each sorted event, the place of the first event of its row."""
+    second_start: NDArray[np.int64]
+    """The place of the first event of its row and second."""
+    last: NDArray[np.int64]
+    """The place of the last event of each row."""
+
+    @property
+    def has_earlier(self) -> NDArray[np.bool_]:
+        """Whether the row of each sorted event has an event with a smaller second."""
+        return self.second_start > self.row_start
+
+    def unsorted(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Values of sorted events in the order of the events."""
+        result = np.empty_like(values)
+        result[self.which] = values
+        return result
+
+    @classmethod
+    def of(cls, rows: NDArray[np.int64], times: NDArray[np.int64]) -> "Order":
+        """`times` never fall."""
+        which = np.argsort(rows, kind="stable")
+        rows, times = rows[which], times[which]
+        place = np.arange(len(rows))
+        new_row = np.ones(len(rows), np.bool_)
+        new_row[1:] = rows[1:] != rows[:-1]
+        new_second = new_row.copy()
+        new_second[1:] |= times[1:] != times[:-1]
+        ends = np.flatnonzero(np.append(new_row[1:], True)) if len(rows) else place
+        return cls(
+            which,
+            rows,
+            np.maximum.accumulate(np.where(new_row, place, 0)),
+            np.maximum.accumulate(np.where(new_second, place, 0)),
+            ends,
+        )
+
+
+class RunningSums:
+    """Sums of some columns of values, for each row and half-life."""
+
+    def __init__(self, columns: int, half_lives: Sequence[float] = ()) -> None:
+        self._half_lives = np.asarray(half_lives, np.float64)
+        # plain counts are exact in float32 and take half the memory
+        self._sums = np.zeros((0, max(len(half_lives), 1), columns), np.float64 if len(half_lives) else np.float32)
+        self._moment: int | None = None
+
+    def before(
+        self, order: Order, times: NDArray[np.int64], values: NDArray[np.floating], *, record: bool = True
+    ) -> NDArray[np.float32]:
+        """(events, half-lives, columns): the sums before each event; without `record` the events are forgotten.
+
+        `values` are (events, columns), 0 for what only asks.
+        """
+        if not len(times):
+            return np.zeros((0, *self._sums.shape[1:]), np.float32)
+        self._sums = _grown(self._sums, order, 0)
+        self._move(int(times[0]))
+        weights = self._weights(times - times[0])[order.which]  # (events, half-lives)
+        weighted = values[order.which][:, None, :] * weights[:, :, None]
+        sums = np.zeros((len(times) + 1, *weighted.shape[1:]))
+        np.cumsum(weighted, axis=0, out=sums[1:])
+        earlier = self._sums[order.rows] + (sums[order.second_start] - sums[order.row_start])
+        result = np.empty(weighted.shape, np.float32)
+        result[order.which] = earlier / weights[:, :, None]
+        if record:
+            first = order.row_start[order.last]
+            self._sums[order.rows[order.last]] += sums[order.last + 1] - sums[first]
+        return result
+
+    def _weights(self, seconds: NDArray[np.int64]) -> NDArray[np.float64]:
+        if not len(self._half_lives):
+            return np.ones((len(seconds), 1))
+        weights: NDArray[np.float64] = np.exp2(seconds[:, None] / self._half_lives)
+        return weights
+
+    def _move(self, moment: int) -> None:
+        """Let all sums decay until `moment`."""
+        if self._moment is not None and len(self._half_lives):
+            self._sums *= np.exp2((self._moment - moment) / self._half_lives)[None, :, None]
+        self._moment = moment
+
+
+class KeyedSums:
+    """Sums for pairs of things, which are numbered as they come."""
+
+    def __init__(self, columns: int, half_lives: Sequence[float] = ()) -> None:
+        self._rows, self._sums = KeyRows(), RunningSums(columns, half_lives)
+
+    def before(
+        self, keys: NDArray[np.int64], times: NDArray[np.int64], values: NDArray[np.floating], *, record: bool = True
+    ) -> NDArray[np.float32]:
+        """(events, half-lives, columns): the sums before each event."""
+        return self.before_with_rows(keys, times, values, record=record)[0]
+
+    def before_with_rows(
+        self, keys: NDArray[np.int64], times: NDArray[np.int64], values: NDArray[np.floating], *, record: bool = True
+    ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """The same, and the row of each key."""
+        rows = self._rows.rows(keys)
+        return self._sums.before(Order.of(rows, times), times, values, record=record), rows
+
+
+class LastTimes:
+    """The time of the last event of each row."""
+
+    def __init__(self) -> None:
+        self._times = np.zeros(0, np.int64)
+
+    def before(self, order: Order, times: NDArray[np.int64], *, record: bool = True) -> NDArray[np.int64]:
+        """The last time with a smaller second for each event, `NEVER` without one."""
+        self._times = _grown(self._times, order, NEVER)
+        in_order = times[order.which]
+        last = np.where(order.has_earlier, in_order[order.second_start - 1], self._times[order.rows])
+        if record:
+            self._times[order.rows[order.last]] = in_order[order.last]
+        return order.unsorted(last)
+
+
+class FirstTimes:
+    """The time of the first event of each row."""
+
+    def __init__(self) -> None:
+        self._times = np.zeros(0, np.int64)
+
+    def before(
+        self, order: Order, times: NDArray[np.int64], counts: NDArray[np.bool_], *, record: bool = True
+    ) -> NDArray[np.int64]:
+        """The time of the first event with a smaller second, of those that count; `NEVER` without one."""
+        self._times = _grown(self._times, order, NEVER)
+        in_order, place = times[order.which], np.arange(len(times))
+        nothing = len(times)
+        # the place of the next event that counts, from the first of the row on
+        following = np.minimum.accumulate(np.where(counts[order.which], place, nothing)[::-1])[::-1]
+        first = following[order.row_start]
+        end = order.last[np.searchsorted(order.last, order.row_start)]
+        known = self._times[order.rows]
+        within = np.where(first <= end, in_order[np.minimum(first, nothing - 1)], NEVER)
+        if record:
+            at = order.last
+            self._times[order.rows[at]] = np.where(known[at] == NEVER, within[at], known[at])
+        earlier = np.where((within != NEVER) & (within < in_order), within, NEVER)
+        return order.unsorted(np.where(known == NEVER, earlier, known))
+
+
+class LastValues:
+    """The last value of each row that is not 0."""
+
+    def __init__(self) -> None:
+        self._values = np.zeros(0, np.int64)
+
+    def before(self, order: Order, values: NDArray[np.int64], *, record: bool = True) -> NDArray[np.int64]:
+        """The last value from a smaller second for each event, 0 without one."""
+        self._values = _grown(self._values, order, 0)
+        in_order, place = values[order.which], np.arange(len(values))
+        latest = np.maximum.accumulate(np.where(in_order != 0, place, -1))  # up to and with each event
+        at = np.where(order.has_earlier, latest[order.second_start - 1], -1)
+        last = np.where(at >= order.row_start, in_order[at], self._values[order.rows])
+        if record:
+            end = order.last
+            within = latest[end] >= order.row_start[end]
+            self._values[order.rows[end[within]]] = in_order[latest[end[within]]]
+        return order.unsorted(last)
+
+
+class Sessions:
+    """How many page views a session has so far; a long gap begins a new one."""
+
+    def __init__(self, gap: float) -> None:
+        self._gap = gap
+        self._begins = np.zeros(0, np.float64)
+
+    def before(
+        self,
+        order: Order,
+        hours: NDArray[np.floating],
+        views: NDArray[np.floating],
+        counts: NDArray[np.bool_],
+        *,
+        record: bool = True,
+    ) -> NDArray[np.float64]:
+        """Page views of the session so far, from the hours since the user's last one and all views so far.
+
+        Only events that count can begin a session.
+        """
+        self._begins = _grown(self._begins, order, 0)
+        views, place = views[order.which].astype(np.float64), np.arange(len(views))
+        new = (hours[order.which] * 3600 >= self._gap) & counts[order.which]
+        begin = np.maximum.accumulate(np.where(new, place, -1))
+        begun = np.where(begin >= order.row_start, views[begin], self._begins[order.rows])
+        if record:
+            self._begins[order.rows[order.last]] = begun[order.last]
+        return order.unsorted(views - begun)
+
+
+def _grown(state: NDArray[Any], order: Order, value: float) -> NDArray[Any]:
+    """The state with a row for every row of the order, `value` in new ones."""
+    rows = int(order.rows[-1]) + 1 if len(order.rows) else 0
+    if rows <= len(state):
+        return state
+    more = np.full((max(rows, 2 * len(state)) - len(state), *state.shape[1:]), value, state.dtype)
+    return np.concatenate([state, more])
