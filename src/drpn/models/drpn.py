@@ -12,21 +12,15 @@ from dataclasses import dataclass
 from typing import NamedTuple, cast
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from drpn.batches.batch import Batch, Context, NewsRows, Profiles
-from drpn.layers.attention import (
-    Aggregated,
-    GatedAggregate,
-    MultiHeadAttention,
-    aggregate,
-    masked_softmax,
-    where_present,
-)
+from drpn.layers.attention import Aggregated, GatedAggregate, MultiHeadAttention, aggregate, where_present
 from drpn.layers.denoising import SimilarityHead, attend_opposite, attend_rest, similarities, similarity
 from drpn.layers.fusion import interest_scores, interest_weights
-from drpn.layers.linear import Weight, aligned_linear, joint_linear, split_heads
+from drpn.layers.graph import GraphNetwork
+from drpn.layers.linear import Weight, split_heads
 from drpn.layers.news import IdVectors, TitleEncoder
 from drpn.layers.tables import Table, TableRows, columns, concat_sequences, project, rows_at
 from drpn.models.base import ClickModel, DataShape, ModelSettings
@@ -142,58 +136,23 @@ class DenoisingAggregator(nn.Module):
         """Projections of a story for the opposite sequence; W^h'_v is multiplied with its half of W^u_3."""
         return [Weight(self.opposite_key.weight), Weight(self.contrary.read.weight @ self.opposite_value.weight)]
 
-    def forward(self, stories: TableRows, own: TableRows, other: TableRows | None) -> Aggregated:
-        """p_h or n_h, and the weight of each story, from its projections by `weights` and `opposite_weights`."""
+    def trust(self, own: TableRows, other: TableRows | None) -> Float[Tensor, "B S"]:
+        """The logit of each story's weight, from its projections by `weights` and `opposite_weights`."""
         # Eq. 4, intra-attention: every story reads the rest of its own sequence, never itself
         same = attend_rest(own)
         if other is None:
-            trust = similarity(self.similar.head(), same)  # (B S)
-        else:
-            # Eq. 5, inter-attention: every story reads the opposite sequence
-            opposite = attend_opposite(own, other, instead=self.contrary.read(self.unopposed))
-            similar, contrary = similarities(self.similar.head(), same, self.contrary.head(), opposite)  # (B S) each
-            # Eq. 6: s^p - ReLU(gamma) * s^n
-            trust = similar - torch.relu(self.gamma) * contrary
+            return similarity(self.similar.head(), same)
+        # Eq. 5, inter-attention: every story reads the opposite sequence
+        opposite = attend_opposite(own, other, instead=self.contrary.read(self.unopposed))
+        similar, contrary = similarities(self.similar.head(), same, self.contrary.head(), opposite)  # (B S) each
+        # Eq. 6: s^p - ReLU(gamma) * s^n
+        return similar - torch.relu(self.gamma) * contrary
+
+    def forward(self, stories: TableRows, own: TableRows, other: TableRows | None) -> Aggregated:
+        """p_h or n_h, and the weight of each story."""
         # p_h = sum of alpha_i p_i with alpha = softmax(trust)
-        result = aggregate(trust, stories, own.mask)
+        result = aggregate(self.trust(own, other), stories, own.mask)
         return Aggregated(where_present(result.vector, own.mask.any(-1), self.nothing), result.weight)
-
-
-class GraphNetwork(nn.Module):
-    """Section 4.4: every story reads its graph neighbours, and a gate fuses the result with its own vector."""
-
-    def __init__(self, size: int, heads: int) -> None:
-        super().__init__()
-        self.heads = heads
-        self.query = nn.Linear(size, size, bias=False)  # W^g_{m,1}, all heads
-        self.key = nn.Linear(size, size, bias=False)  # W^g_{m,2}
-        self.value = nn.Linear(size, size, bias=False)  # W^g_{m,3}
-        self.lonely = nn.Parameter(torch.zeros(size))
-        self.gate = nn.Linear(2 * size, size, bias=False)  # W^f_1
-        self.content = nn.Linear(2 * size, size, bias=False)  # W^f_2
-
-    def read_neighbours(
-        self, own: Float[Tensor, "U D"], others: Float[Tensor, "U K D"], mask: Bool[Tensor, "U K"]
-    ) -> Float[Tensor, "U D"]:
-        """The unnumbered equation and Eq. 7: attention over the neighbours, head by head."""
-        query = split_heads(aligned_linear(own, self.query.weight), self.heads)  # (U m d)
-        projected = joint_linear(others, [Weight(self.key.weight), Weight(self.value.weight)])
-        key, value = (split_heads(part, self.heads) for part in projected.chunk(2, dim=-1))  # (U K m d)
-        # alpha^m_k = softmax((r W^g_{m,1}) (r_k W^g_{m,2})^T / sqrt(d / l_h'))
-        logits = torch.einsum("umd,ukmd->umk", query, key) / math.sqrt(query.shape[-1])
-        weight = masked_softmax(logits, mask.unsqueeze(1))  # (U m K)
-        # Eq. 7: the heads' sums of alpha^m_k r_k W^g_{m,3}, concatenated
-        return torch.einsum("umk,ukmd->umd", weight, value).flatten(-2)
-
-    def forward(
-        self, own: Float[Tensor, "U D"], others: Float[Tensor, "U K D"], mask: Bool[Tensor, "U K"]
-    ) -> Float[Tensor, "U D"]:
-        """The graph vector of each story."""
-        read = where_present(self.read_neighbours(own, others, mask), mask.any(-1), self.lonely)
-        both = torch.cat([own, read], dim=-1)
-        # Eq. 8: sigma([r; r^] W^f_1) * tanh([r; r^] W^f_2)
-        gate, content = joint_linear(both, [Weight(self.gate.weight), Weight(self.content.weight)]).chunk(2, dim=-1)
-        return torch.sigmoid(gate) * torch.tanh(content)
 
 
 class FusionNet(nn.Module):
@@ -333,6 +292,16 @@ class View(nn.Module):
             user=self.fusion.read(list(members.values())),
         )
 
+    def trust(self, rows: ViewRows, positions: dict[str, Int[Tensor, "B S"]]) -> dict[str, Float[Tensor, "B S"]]:
+        """The logits of the denoising weights, by sequence."""
+        parts = {name: rows_at(rows.sides[name], at).split(self.columns[name]) for name, at in positions.items()}
+        trust = {}
+        for name, own in parts.items():
+            denoise, other = self.side(name).denoise, self.opposite.get(name)
+            if denoise is not None:
+                trust[name] = denoise.trust(own["denoise"], None if other is None else parts[other]["opposite"])
+        return trust
+
 
 Encoded = dict[str, ViewRows]
 Readers = dict[str, ViewReaders]
@@ -357,6 +326,11 @@ class Drpn(ClickModel[Encoded, Readers]):
         """The sequences that this variant reads."""
         return tuple(self.semantic.sides)
 
+    @property
+    def denoises(self) -> bool:
+        """Whether this variant has denoising aggregators."""
+        return self.settings.denoise
+
     def encode_news(self, news: NewsRows) -> Encoded:
         """Title, id and graph vectors, and the projections that the second stage needs, for each view."""
         title = self.title(news.words)
@@ -372,6 +346,11 @@ class Drpn(ClickModel[Encoded, Readers]):
         """The interests of each user, for each view."""
         positions = {name: getattr(profiles, name) for name in self.reads}
         return {view: self.view(view).read(rows, positions) for view, rows in encoded.items()}
+
+    def trust(self, encoded: Encoded, profiles: Profiles) -> dict[str, dict[str, Float[Tensor, "B S"]]]:
+        """The logits of the denoising weights (Eq. 6), by view and sequence."""
+        positions = {name: getattr(profiles, name) for name in self.reads}
+        return {view: self.view(view).trust(rows, positions) for view, rows in encoded.items()}
 
     def match(
         self, encoded: Encoded, readers: Readers, candidates: Int[Tensor, "B C"], context: Context
