@@ -86,7 +86,7 @@ class Sampler:
     def plan(self, epoch: int) -> Plan:
         """Every click once, with skips of its impression drawn for this epoch."""
         device = self.clicks.users.device
-        generator = _generator(self.seed, epoch)  # on the CPU: the same draws for every device
+        generator = seeded(self.seed, epoch)  # on the CPU: the same draws for every device
         order = torch.randperm(len(self.clicks), generator=generator).to(device)
         uniform = torch.rand(len(order), self.negatives, generator=generator, dtype=torch.float64).to(device)
         candidates = torch.cat([self.clicks.news[order, None], self._draw_skips(order, uniform)], dim=1)
@@ -111,6 +111,7 @@ class Sampler:
         return torch.where(drawn >= 0, self.clicks.skipped[index], 0)
 
 
-def _generator(seed: int, epoch: int) -> torch.Generator:
-    state = np.random.SeedSequence([seed, epoch]).generate_state(1, np.uint64)[0]
+def seeded(*numbers: int) -> torch.Generator:
+    """A generator on the CPU whose draws the numbers decide, such as a seed and an epoch."""
+    state = np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0]
     return torch.Generator().manual_seed(int(state >> 1))

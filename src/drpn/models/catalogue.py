@@ -30,6 +30,7 @@ class Entry:
 
 
 _DRPN = "Hu, Qiu and Wu, Findings of NAACL 2022"
+_PLANTED = {"planted": 0.3, "planted_passes": 4}
 _OURS = {"drpn-g-ids": f"variant of {_DRPN}"}
 _NAML = "Wu et al., IJCAI 2019"
 _NRMS = "Wu et al., EMNLP-IJCNLP 2019"
@@ -38,6 +39,7 @@ _TCE = "truncated cross-entropy: Wang et al., WSDM 2021"
 CATALOGUE: dict[str, Entry] = {
     "drpn": Entry(Drpn, DrpnSettings(), _DRPN),
     **{name: Entry(Drpn, settings, _OURS.get(name, f"{_DRPN}, Table 3")) for name, settings in ABLATIONS.items()},
+    "drpn-planted": Entry(Drpn, DrpnSettings(similar_start=True, id_spread=0.3), f"variant of {_DRPN}", _PLANTED),
     "libfm": Entry(LibFm, LibFmSettings(), "Rendle, ACM TIST 2012"),
     "deepfm": Entry(DeepFm, DeepFmSettings(), "Guo et al., IJCAI 2017"),
     "dkn": Entry(Dkn, DknSettings(), "Wang et al., WWW 2018"),

@@ -17,14 +17,21 @@ from torch import Tensor, nn
 
 from drpn.batches.batch import Batch, Context, NewsRows, Profiles
 from drpn.layers.attention import Aggregated, GatedAggregate, MultiHeadAttention, aggregate, where_present
-from drpn.layers.denoising import SimilarityHead, attend_opposite, attend_rest, similarities, similarity
+from drpn.layers.denoising import (
+    SimilarityHead,
+    attend_opposite,
+    attend_rest,
+    similarities,
+    similarity,
+    start_as_similarity,
+)
 from drpn.layers.fusion import interest_scores, interest_weights
 from drpn.layers.graph import GraphNetwork
 from drpn.layers.linear import Weight, split_heads
-from drpn.layers.news import IdVectors, TitleEncoder
+from drpn.layers.news import ID_SPREAD, IdVectors, TitleEncoder
 from drpn.layers.tables import Table, TableRows, columns, concat_sequences, project, rows_at
 from drpn.models.base import ClickModel, DataShape, ModelSettings
-from drpn.models.checks import check_divides, check_positive, check_share
+from drpn.models.checks import check_above_zero, check_divides, check_positive, check_share
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,8 +50,12 @@ class DrpnSettings(ModelSettings):
     """Dropout on words and after the self-attention of titles."""
     id_dropout: float = 0.1
     """Share of stories that get the "unknown" id vector at each training step."""
+    id_spread: float = ID_SPREAD
+    """Standard deviation of the first id vectors."""
     denoise: bool = True
     """Use the denoising aggregators (off: the paper's DRPN-D)."""
+    similar_start: bool = False
+    """Start the denoising aggregators with weights that compare stories (see `start_as_similarity`). Off: random."""
     graph: bool = True
     """Use id vectors, the graph network and their collaborative view (off: DRPN-G)."""
     graph_network: bool = True
@@ -56,6 +67,7 @@ class DrpnSettings(ModelSettings):
 
     def __post_init__(self) -> None:
         check_positive(self, "size", "heads", "hidden", "graph_heads")
+        check_above_zero(self, "id_spread")
         check_share(self, "dropout", "id_dropout")
         check_divides(self, "heads", "graph_heads", size=self.size)
         if not (self.clicked or self.skipped):
@@ -110,7 +122,7 @@ class Similarity(nn.Module):
 class DenoisingAggregator(nn.Module):
     """Section 4.3.2: a story counts more if it resembles the rest of its sequence, less if the opposite sequence."""
 
-    def __init__(self, size: int, *, opposite: bool) -> None:
+    def __init__(self, size: int, *, opposite: bool, similar_start: bool = False) -> None:
         super().__init__()
         self.query = nn.Linear(size, size, bias=False)  # W^h_q
         self.key = nn.Linear(size, size, bias=False)  # W^h_k
@@ -124,12 +136,20 @@ class DenoisingAggregator(nn.Module):
             self.contrary = Similarity(size)  # W^u_3, b^u_3, W^u_4, b^u_4
             self.unopposed = nn.Parameter(torch.zeros(size))
             self.gamma = nn.Parameter(torch.tensor(0.5))
+        if similar_start:
+            heads = [(head.own, head.read, head.out) for head in self.heads()]
+            values = [self.value, *([self.opposite_value] if opposite else [])]
+            keys = [self.query, self.key, *([self.opposite_key] if opposite else [])]
+            start_as_similarity(heads, values=values, keys=keys)
+
+    def heads(self) -> list[Similarity]:
+        """The similarity to the rest of the sequence, and to the opposite sequence if there is one."""
+        return [self.similar, self.contrary] if self.opposite else [self.similar]
 
     def weights(self) -> list[Weight]:
         """Projections of a story for its own sequence; W^h_v is multiplied with the half of W^u_1 that reads it."""
         value = Weight(self.similar.read.weight @ self.value.weight)
-        heads = [self.similar, self.contrary] if self.opposite else [self.similar]
-        halves = [Weight.from_layer(head.own) for head in heads]
+        halves = [Weight.from_layer(head.own) for head in self.heads()]
         return [Weight(self.query.weight), Weight(self.key.weight), value, *halves]
 
     def opposite_weights(self) -> list[Weight]:
@@ -232,9 +252,10 @@ class Side(nn.Module):
 
     def __init__(self, settings: DrpnSettings, *, self_attention: bool) -> None:
         super().__init__()
-        both = settings.clicked and settings.skipped  # there is an opposite sequence
-        self.content = ContentAggregator(settings.size, settings.heads, settings.hidden, self_attention=self_attention)
-        self.denoise = DenoisingAggregator(settings.size, opposite=both) if settings.denoise else None
+        size, both = settings.size, settings.clicked and settings.skipped  # there is an opposite sequence
+        self.content = ContentAggregator(size, settings.heads, settings.hidden, self_attention=self_attention)
+        start = settings.similar_start
+        self.denoise = DenoisingAggregator(size, opposite=both, similar_start=start) if settings.denoise else None
 
 
 class View(nn.Module):
@@ -317,7 +338,7 @@ class Drpn(ClickModel[Encoded, Readers]):
         self.title = TitleEncoder(shape.words, size, heads, hidden, settings.dropout, shape.vectors)
         self.semantic = View(settings, self_attention=True)
         if settings.graph:
-            self.id = IdVectors(shape.news, size, settings.id_dropout)
+            self.id = IdVectors(shape.news, size, settings.id_dropout, settings.id_spread)
             self.graph = GraphNetwork(size, settings.graph_heads) if settings.graph_network else None
             self.collaborative = View(settings, self_attention=False)
 
