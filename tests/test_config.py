@@ -131,13 +131,13 @@ def test_the_shipped_configs_are_found_inside_the_package() -> None:
 
 @pytest.mark.parametrize("name", TUNED)
 def test_tuned_files_have_settings_for_every_model(name: str) -> None:
-    """Those of DRPN without its graph network are DRPN's: only the network may differ."""
+    """Those of DRPN without its graph network, and of DRPN with planted feedback, are DRPN's: only that may differ."""
     tables = tomllib.loads((SHIPPED / f"{name}.toml").read_text())["models"]
     assert sorted(tables) == sorted(CATALOGUE)
-    assert tables["drpn-g-ids"] == tables["drpn"]
+    assert tables["drpn-g-ids"] == tables["drpn-planted"] == tables["drpn"]
 
 
-@pytest.mark.parametrize("model", [model for model in CATALOGUE if model != "drpn-g-ids"])  # it was not tuned
+@pytest.mark.parametrize("model", [model for model in CATALOGUE if model not in ("drpn-g-ids", "drpn-planted")])
 @pytest.mark.parametrize("name", TUNED)
 def test_tuned_settings_are_those_of_the_best_trial(name: str, model: str) -> None:
     text = (SHIPPED / f"{name}.toml").read_text()

@@ -4,7 +4,7 @@ from mutations.planting import Fault, Group
 
 DRPN = "models/drpn.py"
 ATTENTION, DENOISING, LINEAR = "layers/attention.py", "layers/denoising.py", "layers/linear.py"
-NEWS, TABLES = "layers/news.py", "layers/tables.py"
+GRAPH, NEWS, TABLES = "layers/graph.py", "layers/news.py", "layers/tables.py"
 
 FAULTS = [
     Fault(
@@ -77,19 +77,19 @@ FAULTS = [
     ),
     Fault(
         "the graph network without a scale",
-        DRPN,
+        GRAPH,
         'torch.einsum("umd,ukmd->umk", query, key) / math.sqrt(query.shape[-1])',
         'torch.einsum("umd,ukmd->umk", query, key)',
     ),
     Fault(
         "the graph network reads padding",
-        DRPN,
+        GRAPH,
         "masked_softmax(logits, mask.unsqueeze(1))",
         "masked_softmax(logits, torch.ones_like(mask).unsqueeze(1))",
     ),
     Fault(
         "gate and content of the graph network swapped",
-        DRPN,
+        GRAPH,
         "torch.sigmoid(gate) * torch.tanh(content)",
         "torch.sigmoid(content) * torch.tanh(gate)",
     ),

@@ -41,8 +41,9 @@ VARIANTS = {
     "drpn-dg": Variant(denoise=False, graph=False),
     "drpn-n": Variant(sides=("clicked",)),
     "drpn-p": Variant(sides=("skipped",)),
+    "drpn-planted": Variant(),
 }
-"""Section 5.5, and id vectors without the graph network."""
+"""Section 5.5, id vectors without the graph network, and DRPN with planted feedback, which is the same network."""
 
 
 class Heads(NamedTuple):

@@ -174,8 +174,8 @@ def test_the_order_of_kinds_does_not_matter() -> None:
 
 
 def test_without_decay_it_does_not_matter_what_is_spared() -> None:
-    assert "undecayed" in ignored_settings("softmax", decay=0)
-    assert "undecayed" not in ignored_settings("softmax", decay=1)
+    assert "undecayed" in ignored_settings("softmax", decay=0, planted=False)
+    assert "undecayed" not in ignored_settings("softmax", decay=1, planted=False)
 
 
 def test_an_unknown_kind_of_weights_is_refused() -> None:

@@ -108,7 +108,7 @@ class Sampler:
     def plan(self, epoch: int) -> Plan:
         """Every click once, with skips of its impression drawn for this epoch."""
         device = self.clicks.readers.device
-        generator = _generator(self.seed, epoch)  # on the CPU: the same draws for every device
+        generator = seeded(self.seed, epoch)  # on the CPU: the same draws for every device
         order = torch.randperm(len(self.clicks), generator=generator).to(device)
         uniform = torch.rand(len(order), self.negatives, generator=generator, dtype=torch.float64).to(device)
         drawn, index = self._draw_skips(order, uniform)
@@ -138,6 +138,7 @@ class Sampler:
         return drawn >= 0, index
 
 
-def _generator(seed: int, epoch: int) -> torch.Generator:
-    state = np.random.SeedSequence([seed, epoch]).generate_state(1, np.uint64)[0]
+def seeded(*numbers: int) -> torch.Generator:
+    """A generator on the CPU whose draws the numbers decide, such as a seed and an epoch."""
+    state = np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0]
     return torch.Generator().manual_seed(int(state >> 1))

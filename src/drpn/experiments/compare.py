@@ -29,6 +29,7 @@ from drpn.provenance import machine
 from drpn.recipes.data_settings import note_other_data_settings, refuse_data_settings
 from drpn.recipes.evaluate import has_profile, reference_scores
 from drpn.recipes.needs import missing_requirements, prepare_hint
+from drpn.recipes.planted import check_planted
 from drpn.recipes.settings import Settings, find_config, load_settings_of, read_settings_file
 from drpn.version import VERSION
 from drpn.versioned import write_versioned
@@ -89,6 +90,8 @@ def compare(
     for file in (configs, config):
         note_other_data_settings(file, dataset, progress)
     settings = load_settings_of(models or CATALOGUE, config, sets, tuned=configs)
+    for name, chosen in settings.items():
+        check_planted(name, chosen.model, chosen.training)
     sources = [find_config(config).name] if config else []
     if configs and any(name in settings for name in read_settings_file(configs).models):
         sources.insert(0, find_config(configs).name)

@@ -29,7 +29,12 @@ SPEEDS = {
     "samples_per_second": "training, samples/s",
     "impressions_per_second": "evaluation, impressions/s",
 }
-NOISE = {"denoise": "denoising weights", "content": "content-based weights", "tfidf rule": "TF-IDF rule"}
+NOISE = {
+    "denoise": "denoising weights",
+    "collaborative denoise": "collaborative view",
+    "content": "content-based weights",
+    "tfidf rule": "TF-IDF rule",
+}
 Row = Mapping[str, Any]
 
 

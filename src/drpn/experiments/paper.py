@@ -29,8 +29,9 @@ NAMES = {
     "drpn-dg": "DRPN-DG",
     "drpn-n": "DRPN-N",
     "drpn-p": "DRPN-P",
+    "drpn-planted": "DRPN + planted",
 }
-"""The paper's spelling of each name in the catalogue; DRPN-G + ids is ours."""
+"""The paper's spelling of each name in the catalogue; DRPN-G + ids and DRPN + planted are ours."""
 
 TABLE2 = {
     "libfm": (60.48, 26.38, 27.75, 34.63),

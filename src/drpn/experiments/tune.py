@@ -208,7 +208,7 @@ def _difference(stored: dict[str, Any], search: Search, study: "Study") -> str |
     """Return how the stored search differs from this one, or None."""
     current, ignored = (
         search.identity,
-        {f"training.{key}" for key in ignored_settings(search.settings.training.loss, 1)},
+        {f"training.{key}" for key in ignored_settings(search.settings.training.loss, 1, planted=True)},
     )
     for name in stored | current:
         if name not in ignored and stored.get(name) != current.get(name):
@@ -309,7 +309,7 @@ def _values_to_write(tuned: Tuned) -> dict[str, Any]:
     model, out = tuned.search.model, tuned.out
     best = with_values(tuned.search.settings, tuned.best.values)
     common = read_settings_file(out if out.exists() else None).common
-    ignored = (*ignored_settings(best.training.loss, best.training.decay), "seed")
+    ignored = (*ignored_settings(best.training.loss, best.training.decay, planted=best.training.plants), "seed")
     values = {}
     for section, defaults in (("model", entry(model).settings), ("training", training_defaults(model))):
         implied = dataclasses.asdict(defaults) | common[section]

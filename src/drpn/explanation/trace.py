@@ -122,14 +122,17 @@ def profile_weights(
     progress: Progress | None = None,
     *,
     encoded: Any = None,
+    view: str = "semantic",
 ) -> dict[str, NDArray[np.float32]]:
-    """Return the weights of many users' stories in the semantic aggregators of one kind, by name of the sequence.
+    """Return the weights of many users' stories in one view's aggregators of one kind, by name of the sequence.
 
     Each array is (users, slots) as in `dataset.clicked` and `dataset.skipped`, with zeros at padding. Sequences for
     which the model has no such aggregator are missing. `encoded` are all stories, if they are encoded already.
     """
     model, progress = require_drpn(model).eval(), progress or Silent()
     sides = [side for side in model.semantic.sides if f"{side} {kind}" in model.semantic.interests]
+    if view == "collaborative" and not model.settings.graph:
+        sides = []  # the model has no such view
     user_rows = torch.as_tensor(np.asarray(users, dtype=np.int64), device=tables.clicked.device)
     by_side = {side: np.zeros((len(user_rows), getattr(tables, side).shape[1]), dtype=np.float32) for side in sides}
     if not sides:
@@ -141,7 +144,7 @@ def profile_weights(
         for start in range(0, len(user_rows), USERS_AT_ONCE):
             batch_rows = user_rows[start : start + USERS_AT_ONCE]
             profiles = all_stories(tables.profiles(batch_rows))
-            weights = model.read({"semantic": encoded["semantic"]}, profiles)["semantic"].weights
+            weights = model.read({view: encoded[view]}, profiles)[view].weights
             for side in sides:
                 values = weights[f"{side} {kind}"].float().cpu().numpy()
                 by_side[side][start : start + len(batch_rows), : values.shape[1]] = values

@@ -129,6 +129,11 @@ class ClickModel(nn.Module, ABC, Generic[Encoded, Readers]):
         return (*self.needs, "counts") if self.settings.context else self.needs
 
     @property
+    def denoises(self) -> bool:
+        """Whether the model weighs the stories of a profile by how far it trusts them (see `trust`)."""
+        return False
+
+    @property
     def content(self) -> str:
         """The parts of titles that the model reads, if that depends on the dataset; tables add it to its name."""
         return ""
@@ -140,6 +145,10 @@ class ClickModel(nn.Module, ABC, Generic[Encoded, Readers]):
     @abstractmethod
     def read(self, encoded: Encoded, profiles: Profiles) -> Readers:
         """Encode users, whose profiles hold positions into `encoded`; the result does not depend on candidates."""
+
+    def trust(self, encoded: Encoded, profiles: Profiles) -> dict[str, dict[str, Float[Tensor, "B S"]]]:
+        """The logits of the denoising weights of each story, by view and sequence; empty without such weights."""
+        return {}
 
     @abstractmethod
     def match(

@@ -37,6 +37,7 @@ class Entry:
 
 
 _DRPN = "Hu, Qiu and Wu, Findings of NAACL 2022"
+_PLANTED = {"planted": 0.3, "planted_passes": 4}
 _OURS = {"drpn-g-ids": f"variant of {_DRPN}"}
 _LIVE = f"{_DRPN}, with counts of the moment"
 _LIVE_TRAINING = {"negatives": 30}
@@ -47,6 +48,7 @@ _TCE = "truncated cross-entropy: Wang et al., WSDM 2021"
 CATALOGUE: dict[str, Entry] = {
     "drpn": Entry(Drpn, DrpnSettings(), _DRPN),
     **{name: Entry(Drpn, settings, _OURS.get(name, f"{_DRPN}, Table 3")) for name, settings in ABLATIONS.items()},
+    "drpn-planted": Entry(Drpn, DrpnSettings(similar_start=True, id_spread=0.3), f"variant of {_DRPN}", _PLANTED),
     "drpn-live": Entry(DrpnLive, DrpnLiveSettings(), _LIVE, _LIVE_TRAINING),
     **{name: Entry(DrpnLive, settings, _LIVE, _LIVE_TRAINING) for name, settings in LIVE_ABLATIONS.items()},
     "libfm": Entry(LibFm, LibFmSettings(), "Rendle, ACM TIST 2012"),

@@ -12,6 +12,13 @@ def check_positive(settings: Any, *names: str) -> None:
             raise ValueError(f"{name} is {getattr(settings, name)}; it takes 1 or more")
 
 
+def check_above_zero(settings: Any, *names: str) -> None:
+    """Each of the settings is a number above 0."""
+    for name in names:
+        if not getattr(settings, name) > 0:
+            raise ValueError(f"{name} is {getattr(settings, name)}; it takes a number above 0")
+
+
 def check_share(settings: Any, *names: str) -> None:
     """Each of the settings is from 0 to below 1."""
     for name in names:

@@ -12,25 +12,26 @@ from dataclasses import dataclass
 from typing import NamedTuple, cast
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from drpn.batches.batch import Batch, Context, NewsRows, Profiles
-from drpn.layers.attention import (
-    Aggregated,
-    GatedAggregate,
-    MultiHeadAttention,
-    aggregate,
-    masked_softmax,
-    where_present,
+from drpn.layers.attention import Aggregated, GatedAggregate, MultiHeadAttention, aggregate, where_present
+from drpn.layers.denoising import (
+    SimilarityHead,
+    attend_opposite,
+    attend_rest,
+    similarities,
+    similarity,
+    start_as_similarity,
 )
-from drpn.layers.denoising import SimilarityHead, attend_opposite, attend_rest, similarities, similarity
 from drpn.layers.fusion import interest_scores, interest_weights
-from drpn.layers.linear import Weight, aligned_linear, joint_linear, split_heads
-from drpn.layers.news import IdVectors, TitleEncoder
+from drpn.layers.graph import GraphNetwork
+from drpn.layers.linear import Weight, split_heads
+from drpn.layers.news import ID_SPREAD, IdVectors, TitleEncoder
 from drpn.layers.tables import Table, TableRows, columns, concat_sequences, project, rows_at
 from drpn.models.base import ClickModel, DataShape, ModelSettings
-from drpn.models.checks import check_divides, check_positive, check_share
+from drpn.models.checks import check_above_zero, check_divides, check_positive, check_share
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,8 +50,12 @@ class DrpnSettings(ModelSettings):
     """Dropout on words and after the self-attention of titles."""
     id_dropout: float = 0.1
     """Share of stories that get the "unknown" id vector at each training step."""
+    id_spread: float = ID_SPREAD
+    """Standard deviation of the first id vectors."""
     denoise: bool = True
     """Use the denoising aggregators (off: the paper's DRPN-D)."""
+    similar_start: bool = False
+    """Start the denoising aggregators with weights that compare stories (see `start_as_similarity`). Off: random."""
     graph: bool = True
     """Use id vectors, the graph network and their collaborative view (off: DRPN-G)."""
     graph_network: bool = True
@@ -62,6 +67,7 @@ class DrpnSettings(ModelSettings):
 
     def __post_init__(self) -> None:
         check_positive(self, "size", "heads", "hidden", "graph_heads")
+        check_above_zero(self, "id_spread")
         check_share(self, "dropout", "id_dropout")
         check_divides(self, "heads", "graph_heads", size=self.size)
         if not (self.clicked or self.skipped):
@@ -116,7 +122,7 @@ class Similarity(nn.Module):
 class DenoisingAggregator(nn.Module):
     """Section 4.3.2: a story counts more if it resembles the rest of its sequence, less if the opposite sequence."""
 
-    def __init__(self, size: int, *, opposite: bool) -> None:
+    def __init__(self, size: int, *, opposite: bool, similar_start: bool = False) -> None:
         super().__init__()
         self.query = nn.Linear(size, size, bias=False)  # W^h_q
         self.key = nn.Linear(size, size, bias=False)  # W^h_k
@@ -130,70 +136,43 @@ class DenoisingAggregator(nn.Module):
             self.contrary = Similarity(size)  # W^u_3, b^u_3, W^u_4, b^u_4
             self.unopposed = nn.Parameter(torch.zeros(size))
             self.gamma = nn.Parameter(torch.tensor(0.5))
+        if similar_start:
+            heads = [(head.own, head.read, head.out) for head in self.heads()]
+            values = [self.value, *([self.opposite_value] if opposite else [])]
+            keys = [self.query, self.key, *([self.opposite_key] if opposite else [])]
+            start_as_similarity(heads, values=values, keys=keys)
+
+    def heads(self) -> list[Similarity]:
+        """The similarity to the rest of the sequence, and to the opposite sequence if there is one."""
+        return [self.similar, self.contrary] if self.opposite else [self.similar]
 
     def weights(self) -> list[Weight]:
         """Projections of a story for its own sequence; W^h_v is multiplied with the half of W^u_1 that reads it."""
         value = Weight(self.similar.read.weight @ self.value.weight)
-        heads = [self.similar, self.contrary] if self.opposite else [self.similar]
-        halves = [Weight.from_layer(head.own) for head in heads]
+        halves = [Weight.from_layer(head.own) for head in self.heads()]
         return [Weight(self.query.weight), Weight(self.key.weight), value, *halves]
 
     def opposite_weights(self) -> list[Weight]:
         """Projections of a story for the opposite sequence; W^h'_v is multiplied with its half of W^u_3."""
         return [Weight(self.opposite_key.weight), Weight(self.contrary.read.weight @ self.opposite_value.weight)]
 
-    def forward(self, stories: TableRows, own: TableRows, other: TableRows | None) -> Aggregated:
-        """p_h or n_h, and the weight of each story, from its projections by `weights` and `opposite_weights`."""
+    def trust(self, own: TableRows, other: TableRows | None) -> Float[Tensor, "B S"]:
+        """The logit of each story's weight, from its projections by `weights` and `opposite_weights`."""
         # Eq. 4, intra-attention: every story reads the rest of its own sequence, never itself
         same = attend_rest(own)
         if other is None:
-            trust = similarity(self.similar.head(), same)  # (B S)
-        else:
-            # Eq. 5, inter-attention: every story reads the opposite sequence
-            opposite = attend_opposite(own, other, instead=self.contrary.read(self.unopposed))
-            similar, contrary = similarities(self.similar.head(), same, self.contrary.head(), opposite)  # (B S) each
-            # Eq. 6: s^p - ReLU(gamma) * s^n
-            trust = similar - torch.relu(self.gamma) * contrary
+            return similarity(self.similar.head(), same)
+        # Eq. 5, inter-attention: every story reads the opposite sequence
+        opposite = attend_opposite(own, other, instead=self.contrary.read(self.unopposed))
+        similar, contrary = similarities(self.similar.head(), same, self.contrary.head(), opposite)  # (B S) each
+        # Eq. 6: s^p - ReLU(gamma) * s^n
+        return similar - torch.relu(self.gamma) * contrary
+
+    def forward(self, stories: TableRows, own: TableRows, other: TableRows | None) -> Aggregated:
+        """p_h or n_h, and the weight of each story."""
         # p_h = sum of alpha_i p_i with alpha = softmax(trust)
-        result = aggregate(trust, stories, own.mask)
+        result = aggregate(self.trust(own, other), stories, own.mask)
         return Aggregated(where_present(result.vector, own.mask.any(-1), self.nothing), result.weight)
-
-
-class GraphNetwork(nn.Module):
-    """Section 4.4: every story reads its graph neighbours, and a gate fuses the result with its own vector."""
-
-    def __init__(self, size: int, heads: int) -> None:
-        super().__init__()
-        self.heads = heads
-        self.query = nn.Linear(size, size, bias=False)  # W^g_{m,1}, all heads
-        self.key = nn.Linear(size, size, bias=False)  # W^g_{m,2}
-        self.value = nn.Linear(size, size, bias=False)  # W^g_{m,3}
-        self.lonely = nn.Parameter(torch.zeros(size))
-        self.gate = nn.Linear(2 * size, size, bias=False)  # W^f_1
-        self.content = nn.Linear(2 * size, size, bias=False)  # W^f_2
-
-    def read_neighbours(
-        self, own: Float[Tensor, "U D"], others: Float[Tensor, "U K D"], mask: Bool[Tensor, "U K"]
-    ) -> Float[Tensor, "U D"]:
-        """The unnumbered equation and Eq. 7: attention over the neighbours, head by head."""
-        query = split_heads(aligned_linear(own, self.query.weight), self.heads)  # (U m d)
-        projected = joint_linear(others, [Weight(self.key.weight), Weight(self.value.weight)])
-        key, value = (split_heads(part, self.heads) for part in projected.chunk(2, dim=-1))  # (U K m d)
-        # alpha^m_k = softmax((r W^g_{m,1}) (r_k W^g_{m,2})^T / sqrt(d / l_h'))
-        logits = torch.einsum("umd,ukmd->umk", query, key) / math.sqrt(query.shape[-1])
-        weight = masked_softmax(logits, mask.unsqueeze(1))  # (U m K)
-        # Eq. 7: the heads' sums of alpha^m_k r_k W^g_{m,3}, concatenated
-        return torch.einsum("umk,ukmd->umd", weight, value).flatten(-2)
-
-    def forward(
-        self, own: Float[Tensor, "U D"], others: Float[Tensor, "U K D"], mask: Bool[Tensor, "U K"]
-    ) -> Float[Tensor, "U D"]:
-        """The graph vector of each story."""
-        read = where_present(self.read_neighbours(own, others, mask), mask.any(-1), self.lonely)
-        both = torch.cat([own, read], dim=-1)
-        # Eq. 8: sigma([r; r^] W^f_1) * tanh([r; r^] W^f_2)
-        gate, content = joint_linear(both, [Weight(self.gate.weight), Weight(self.content.weight)]).chunk(2, dim=-1)
-        return torch.sigmoid(gate) * torch.tanh(content)
 
 
 class FusionNet(nn.Module):
@@ -273,9 +252,10 @@ class Side(nn.Module):
 
     def __init__(self, settings: DrpnSettings, *, self_attention: bool) -> None:
         super().__init__()
-        both = settings.clicked and settings.skipped  # there is an opposite sequence
-        self.content = ContentAggregator(settings.size, settings.heads, settings.hidden, self_attention=self_attention)
-        self.denoise = DenoisingAggregator(settings.size, opposite=both) if settings.denoise else None
+        size, both = settings.size, settings.clicked and settings.skipped  # there is an opposite sequence
+        self.content = ContentAggregator(size, settings.heads, settings.hidden, self_attention=self_attention)
+        start = settings.similar_start
+        self.denoise = DenoisingAggregator(size, opposite=both, similar_start=start) if settings.denoise else None
 
 
 class View(nn.Module):
@@ -333,6 +313,16 @@ class View(nn.Module):
             user=self.fusion.read(list(members.values())),
         )
 
+    def trust(self, rows: ViewRows, positions: dict[str, Int[Tensor, "B S"]]) -> dict[str, Float[Tensor, "B S"]]:
+        """The logits of the denoising weights, by sequence."""
+        parts = {name: rows_at(rows.sides[name], at).split(self.columns[name]) for name, at in positions.items()}
+        trust = {}
+        for name, own in parts.items():
+            denoise, other = self.side(name).denoise, self.opposite.get(name)
+            if denoise is not None:
+                trust[name] = denoise.trust(own["denoise"], None if other is None else parts[other]["opposite"])
+        return trust
+
 
 Encoded = dict[str, ViewRows]
 Readers = dict[str, ViewReaders]
@@ -348,7 +338,7 @@ class Drpn(ClickModel[Encoded, Readers]):
         self.title = TitleEncoder(shape.words, size, heads, hidden, settings.dropout, shape.vectors)
         self.semantic = View(settings, self_attention=True)
         if settings.graph:
-            self.id = IdVectors(shape.news, size, settings.id_dropout)
+            self.id = IdVectors(shape.news, size, settings.id_dropout, settings.id_spread)
             self.graph = GraphNetwork(size, settings.graph_heads) if settings.graph_network else None
             self.collaborative = View(settings, self_attention=False)
 
@@ -356,6 +346,11 @@ class Drpn(ClickModel[Encoded, Readers]):
     def reads(self) -> tuple[str, ...]:
         """The sequences that this variant reads."""
         return tuple(self.semantic.sides)
+
+    @property
+    def denoises(self) -> bool:
+        """Whether this variant has denoising aggregators."""
+        return self.settings.denoise
 
     def encode_news(self, news: NewsRows) -> Encoded:
         """Title, id and graph vectors, and the projections that the second stage needs, for each view."""
@@ -372,6 +367,11 @@ class Drpn(ClickModel[Encoded, Readers]):
         """The interests of each user, for each view."""
         positions = {name: getattr(profiles, name) for name in self.reads}
         return {view: self.view(view).read(rows, positions) for view, rows in encoded.items()}
+
+    def trust(self, encoded: Encoded, profiles: Profiles) -> dict[str, dict[str, Float[Tensor, "B S"]]]:
+        """The logits of the denoising weights (Eq. 6), by view and sequence."""
+        positions = {name: getattr(profiles, name) for name in self.reads}
+        return {view: self.view(view).trust(rows, positions) for view, rows in encoded.items()}
 
     def match(
         self, encoded: Encoded, readers: Readers, candidates: Int[Tensor, "B C"], context: Context

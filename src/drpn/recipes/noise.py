@@ -32,6 +32,9 @@ def measure_noise(
     weights: dict[str, dict[str, Array]] = {
         kind: profile_weights(model, tables, users, kind, progress, encoded=encoded) for kind in ("denoise", "content")
     }
+    weights["collaborative denoise"] = profile_weights(
+        model, tables, users, "denoise", progress, encoded=encoded, view="collaborative"
+    )
     with progress.stage("TF-IDF rule"):
         rule = tfidf_rule(dataset.news_words, dataset.clicked[users], dataset.skipped[users])
     weights["tfidf rule"] = {"clicked": rule.clicked, "skipped": rule.skipped}

@@ -113,7 +113,9 @@ class Run:
 
 def first_difference(known: Sections, asked: Sections, defaults: Sections) -> str | None:
     """Describe the first setting that differs between a run and a request; settings without effect are ignored."""
-    ignored = ignored_settings(asked["training"]["loss"], asked["training"]["decay"])
+    training = asked["training"]
+    plants = bool(training["planted"] or training["planted_passes"])
+    ignored = ignored_settings(training["loss"], training["decay"], planted=plants)
     for section, values in asked.items():
         existing = defaults[section] | known[section]
         for key in sorted({*existing, *values} - set(ignored)):
@@ -145,7 +147,7 @@ def run_facts(dataset: Dataset, model: str, settings: Any, training: TrainingSet
     on the weights and the place of the dataset are not part of it.
     """
     by_section, files = sections(settings, training), dataset.manifest["files"]
-    ignored = ignored_settings(training.loss, training.decay)
+    ignored = ignored_settings(training.loss, training.decay, planted=training.plants)
     learned = {
         section: {key: value for key, value in values.items() if key not in ignored}
         for section, values in by_section.items()

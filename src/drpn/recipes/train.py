@@ -21,6 +21,7 @@ from drpn.models.base import ClickModel
 from drpn.output import one_writer
 from drpn.progress import Progress, Silent
 from drpn.recipes.needs import check_requirements, other_neighbours, outdated_parts
+from drpn.recipes.planted import check_planted, planted_reads
 from drpn.recipes.runs import BUNDLE, CURVE_PICTURE, TENSORBOARD, Run, former_settings, run_facts
 from drpn.recipes.settings import entry, training_defaults
 from drpn.training.devices import check_precision, choose_device, data_device, explain_out_of_memory
@@ -56,6 +57,7 @@ def train(
     settings = settings or chosen.settings
     dataset = Dataset.open(folder)
     check_requirements(model, settings, dataset)
+    check_planted(model, settings, training)
     device = choose_device(training)
     check_precision(training, device)
     if tensorboard:
@@ -83,9 +85,8 @@ def train(
                 where = f"cpu, {threads} thread{'s' if threads > 1 else ''}"
             torch.manual_seed(training.seed)
             network = chosen.model(settings, data_shape(dataset)).to(device)
-            tables = Tables.from_dataset(
-                network.limit(dataset), data_place, reads=network.reads, needs=network.requirements
-            )
+            reads = planted_reads(network.reads, training)
+            tables = Tables.from_dataset(network.limit(dataset), data_place, reads=reads, needs=network.requirements)
             fit_counts(network, tables, clicks, seed=training.seed)
             sampler = Sampler(clicks, tables, training.batch, training.negatives, training.seed)
             other = other_neighbours(model, settings, dataset)

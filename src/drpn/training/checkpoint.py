@@ -26,13 +26,15 @@ class TrainingState:
     epoch: int = 0
     """The current epoch, from 0."""
     step: int = 0
-    """Completed steps of the current epoch."""
+    """Completed steps of the current epoch, or of the current planted pass."""
     best_auc: float = -1.0
     best_epoch: int = -1
     seconds: float = 0.0
     finished: bool = False
     loss: float = 0.0
-    """Sum of the losses of the current epoch."""
+    """Sum of the losses of the current epoch, or of the current planted pass."""
+    planted_passes: int = 0
+    """Completed passes with planted feedback alone, which come before the first epoch."""
 
 
 class Checkpoints:

@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from drpn.batches.samples import Sampler
+from drpn.batches.planted import profile_plan
+from drpn.batches.samples import Plan, Sampler
 from drpn.batches.tables import Tables
 from drpn.errors import DivergedError
 from drpn.layers.news import forget_met
@@ -72,17 +73,20 @@ class Loop:
         state, best = TrainingState(), dict[str, Tensor]()
         if resume and (self.folder / CHECKPOINT).exists():
             state, best = load_checkpoint(self.folder / CHECKPOINT, self.model, optimiser, run=self.fingerprint)
-            self.progress.note(f"resumed in epoch {state.epoch + 1} at step {state.step} of {len(self.sampler)}")
+            self.progress.note(f"resumed in {self._place(state)}")
         self._warn_if_tce_is_idle()
-        completed_steps = state.epoch * len(self.sampler) + state.step
+        in_epoch = state.planted_passes == self.settings.planted_passes
+        completed_steps = state.epoch * len(self.sampler) + (state.step if in_epoch else 0)
         all_steps = self.settings.epochs * len(self.sampler)
         step = choose_stepper(self.model, self.tables, optimiser, self.settings, completed_steps, all_steps)
         curve = _read_curve(self.folder / CURVE, state.epoch)
         for point in curve:
             self.on_point(point)
         with Checkpoints(self.folder / CHECKPOINT, run=self.fingerprint) as checkpoints:
+            self._planted_passes(optimiser, state, best, checkpoints)
             while not state.finished:
-                self._train_epoch(step, optimiser, state, best, checkpoints)
+                plan = self.sampler.plan(state.epoch)
+                self._train(step, plan, optimiser, state, best, checkpoints)
                 auc = math.nan if validate is None else validate(self.model)
                 curve.append(self._curve_point(state, auc))
                 if auc > state.best_auc or validate is None:
@@ -98,22 +102,41 @@ class Loop:
         self.model.load_state_dict(best)
         return Trained(state.best_auc, state.best_epoch, state.seconds, curve)
 
-    def _train_epoch(
+    def _planted_passes(
         self,
-        step: Stepper,
         optimiser: torch.optim.Optimizer,
         state: TrainingState,
         best: dict[str, Tensor],
         checkpoints: Checkpoints,
     ) -> None:
-        total, loss_checked = len(self.sampler), 0.0
+        """Train the denoising weights on planted feedback in the profiles of all users, before the first epoch."""
+        if state.planted_passes == self.settings.planted_passes:
+            return
+        step = choose_stepper(self.model, self.tables, optimiser, self.settings, clicks=False)
+        while state.planted_passes < self.settings.planted_passes:
+            plan = profile_plan(self.tables, self.settings.seed, state.planted_passes)
+            self._train(step, plan, optimiser, state, best, checkpoints)
+            self.progress.note(f"  planted loss {state.loss / self._steps(plan):.4f}")
+            state.planted_passes, state.step, state.loss = state.planted_passes + 1, 0, 0.0
+        optimiser.zero_grad(set_to_none=True)  # the gradients of a captured step live in its own memory
+        checkpoints.save(self.model, optimiser, state, best)
+
+    def _train(
+        self,
+        step: Stepper,
+        plan: Plan,
+        optimiser: torch.optim.Optimizer,
+        state: TrainingState,
+        best: dict[str, Tensor],
+        checkpoints: Checkpoints,
+    ) -> None:
+        """Take the steps of one epoch or of one planted pass."""
+        total, loss_checked = self._steps(plan), 0.0
         loss_sum = torch.tensor(state.loss, dtype=torch.float64, device=next(self.model.parameters()).device)
-        title = f"epoch {state.epoch + 1} of {self.settings.epochs}"
-        with self.progress.stage(title, len(self.sampler.clicks)) as advance:
+        with self.progress.stage(self._stage(state), len(plan.readers)) as advance:
             advance(state.step * self.settings.batch)
             saved = start = time.monotonic()
             self.model.train()
-            plan = self.sampler.plan(state.epoch)
             step.prepare(plan)
             with defer_interrupts() as stop_requested:
                 for samples in step.batches(plan, state.step):
@@ -130,10 +153,25 @@ class Loop:
                         saved = start = time.monotonic()
                     if stop:
                         checkpoints.wait()
-                        message = f"stopped in epoch {state.epoch + 1} at step {state.step} of {total}"
+                        message = f"stopped in {self._place(state)}"
                         self.progress.note(message)
                         raise Stopped(message)
             state.seconds += time.monotonic() - start
+
+    def _steps(self, plan: Plan) -> int:
+        return -(-len(plan.readers) // self.settings.batch)
+
+    def _stage(self, state: TrainingState) -> str:
+        """The name of the current epoch or planted pass."""
+        if state.planted_passes < self.settings.planted_passes:
+            return f"planted pass {state.planted_passes + 1} of {self.settings.planted_passes}"
+        return f"epoch {state.epoch + 1} of {self.settings.epochs}"
+
+    def _place(self, state: TrainingState) -> str:
+        """Where a training stopped."""
+        if state.planted_passes < self.settings.planted_passes:
+            return f"planted pass {state.planted_passes + 1} at step {state.step}"
+        return f"epoch {state.epoch + 1} at step {state.step} of {len(self.sampler)}"
 
     def _warn_if_tce_is_idle(self) -> None:
         """Note that the training is too short for truncated cross-entropy to drop any sample."""
@@ -148,7 +186,7 @@ class Loop:
         loss = float(loss_sum)
         if not math.isfinite(loss):
             raise DivergedError(
-                f"the loss is {loss} in epoch {state.epoch + 1} by step {state.step}; "
+                f"the loss is {loss} in {self._stage(state).partition(' of ')[0]} by step {state.step}; "
                 f"lower training.rate, which is {self.settings.rate}"
             )
         return loss

@@ -11,12 +11,13 @@ WeightKind = Literal["tables", "matrices", "norms", "biases", "missing", "scalar
 """The kinds of weights of a model that decay can spare."""
 WEIGHT_KINDS: tuple[WeightKind, ...] = get_args(WeightKind)
 _TCE_SETTINGS = ("tce_rate", "tce_steps")
+_PLANTED_SETTINGS = ("planted_from", "planted_share", "planted_skips")
 
 
-def ignored_settings(loss: str, decay: float) -> tuple[str, ...]:
-    """Return the settings that do not affect a model trained with this loss and this weight decay."""
+def ignored_settings(loss: str, decay: float, *, planted: bool) -> tuple[str, ...]:
+    """Return the settings that do not affect a model trained with this loss, decay and use of planted feedback."""
     unused = (() if loss == "tce" else _TCE_SETTINGS) + (() if decay else ("undecayed",))
-    return (*DEVICE_SETTINGS, *unused)
+    return (*DEVICE_SETTINGS, *unused, *(() if planted else _PLANTED_SETTINGS))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +58,20 @@ class TrainingSettings:
     tce_steps: int = 30_000
     """Steps over which the dropped share rises linearly from 0 to `tce_rate`. The default is that of the TCE authors'
     code."""
+    planted: float = 0.0
+    """Weight of the loss of planted feedback: some stories of each profile are put where they do not belong, and the
+    denoising weights must find them. 0: off. Only for models with denoising weights."""
+    planted_from: Literal["skips", "others"] = "skips"
+    """Where planted clicks come from. skips: clicks trade places with skips of the same reader, drawn so that they are
+    as popular. others: clicks of other readers, whose visits may have been at another time."""
+    planted_share: float = 0.2
+    """Share of the clicks of a profile that planted feedback replaces: at least one click, never all."""
+    planted_skips: int = 3
+    """Skips of a profile that planted feedback compares, besides those that trade places with clicks, plus 1. With
+    planted_from others: skips that are overwritten, one by a click of the reader, the others by clicks of other
+    readers. 0: no skips; otherwise 2 or more."""
+    planted_passes: int = 0
+    """Passes over the profiles of all users before the first epoch, with the loss of planted feedback alone."""
     patience: int = 2
     """Stop after this many epochs without a better validation AUC."""
     refit: bool = False
@@ -88,7 +103,7 @@ class TrainingSettings:
         for name in ("epochs", "batch", "negatives", "patience", "tce_steps"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it takes 1 or more")
-        for name in ("seed", "decay", "threads"):
+        for name in ("seed", "decay", "threads", "planted", "planted_passes"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} is {getattr(self, name)}; it takes 0 or more")
         for kind in self.undecayed.split():
@@ -98,8 +113,16 @@ class TrainingSettings:
         object.__setattr__(self, "undecayed", " ".join(kind for kind in WEIGHT_KINDS if kind in self.undecayed.split()))
         if not self.rate > 0:
             raise ValueError(f"rate is {self.rate}; it takes a number above 0")
-        if not 0 < self.tce_rate < 1:
-            raise ValueError(f"tce_rate is {self.tce_rate}; it takes a share above 0 and below 1")
+        for name in ("tce_rate", "planted_share"):
+            if not 0 < getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it takes a share above 0 and below 1")
+        if self.planted_skips < 0 or self.planted_skips == 1:
+            raise ValueError(f"planted_skips is {self.planted_skips}; it takes 0, or 2 or more")
+
+    @property
+    def plants(self) -> bool:
+        """Whether feedback is planted, in the epochs or before them."""
+        return self.planted > 0 or self.planted_passes > 0
 
     @property
     def undecayed_kinds(self) -> tuple[WeightKind, ...]:

@@ -11,16 +11,18 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from drpn.batches.batch import Batch, NewsRows, count_distinct_stories, distinct_stories
+from drpn.batches.planted import Planted, click_odds, plant_clicks_of_others, swap_clicks_and_skips
 from drpn.batches.samples import Plan
 from drpn.batches.tables import Tables
 from drpn.layers.precision import matrix_precision
 from drpn.models.base import ClickModel
 from drpn.training.loss import click_loss, dropped_samples, log_loss, truncated_loss
 from drpn.training.optimiser import one_cycle, set_rate
+from drpn.training.planted import planted_loss
 from drpn.training.prefetch import prefetch
 from drpn.training.settings import TrainingSettings
 
@@ -63,10 +65,14 @@ class Stepper:
     """Steps taken before, in earlier epochs too."""
     total: int = 0
     """Steps of the whole training, if it takes all its epochs."""
+    clicks: bool = True
+    """Learn to predict clicks; without, only from planted feedback."""
 
     def __post_init__(self) -> None:
         # on the device, in one place: a captured step reads it there
         self._dropped = torch.zeros((), dtype=torch.int64, device=self.device)
+        swaps = self.settings.plants and self.settings.planted_from == "skips"
+        self._odds = click_odds(self.tables).to(self.device) if swaps else None
 
     @property
     def device(self) -> torch.device:
@@ -85,7 +91,8 @@ class Stepper:
         """Take one optimiser step; return the loss."""
         self._begin(samples.size)
         news, batch = samples.inputs or self.look_up(samples)
-        return self.learn(self.loss(news.to(self.device), batch.to(self.device)))
+        news, batch = news.to(self.device), batch.to(self.device)
+        return self.learn(self.loss(news, batch, self.plant(news, batch)))
 
     def look_up(self, samples: Samples, capacity: int | None = None) -> Inputs:
         """The model's inputs for some samples; with a capacity, nothing waits for a count."""
@@ -94,13 +101,32 @@ class Stepper:
         rows, local = distinct_stories(batch, news=len(all_news), capacity=capacity, reach=all_news.neighbour_positions)
         return all_news.select(rows), local
 
-    def loss(self, news: NewsRows, batch: Batch) -> Float[Tensor, ""]:
-        """The loss of a batch with positions into the stories."""
+    def plant(self, news: NewsRows, batch: Batch) -> Planted | None:
+        """The profiles of a batch with planted stories, all of them stories of the batch; None if that is off."""
+        settings = self.settings
+        if self.clicks and not settings.planted:
+            return None
+        share, skips = settings.planted_share, settings.planted_skips
+        if settings.planted_from == "others":
+            return plant_clicks_of_others(batch.profiles, share=share, skips=skips)
+        assert self._odds is not None
+        return swap_clicks_and_skips(batch.profiles, self._odds[news.rows], share=share, skips=skips)
+
+    def loss(self, news: NewsRows, batch: Batch, planted: Planted | None = None) -> Float[Tensor, ""]:
+        """The loss of a batch with positions into the stories, which are encoded once."""
         with matrix_precision(self.settings.precision, batch.candidates.device):
-            scores = self.model.score(self.model.encode_news(news), batch)
+            encoded = self.model.encode_news(news)
+            scores = self.model.score(encoded, batch) if self.clicks else None
+            trust = {} if planted is None else self.model.trust(encoded, planted.profiles)
+        losses = [] if scores is None else [self._click_loss(scores, batch.candidate_mask)]
+        if planted is not None:
+            losses.append((self.settings.planted if self.clicks else 1.0) * planted_loss(trust, planted))
+        return losses[0] if len(losses) == 1 else losses[0] + losses[1]
+
+    def _click_loss(self, scores: Float[Tensor, "B C"], mask: Bool[Tensor, "B C"]) -> Float[Tensor, ""]:
         if self.settings.loss == "tce":
-            return truncated_loss(scores, batch.candidate_mask, self._dropped)
-        return (log_loss if self.settings.loss == "log" else click_loss)(scores, batch.candidate_mask)
+            return truncated_loss(scores, mask, self._dropped)
+        return (log_loss if self.settings.loss == "log" else click_loss)(scores, mask)
 
     def learn(self, loss: Float[Tensor, ""]) -> Float[Tensor, ""]:
         """Back-propagate the loss and update the weights."""
@@ -181,7 +207,8 @@ class CapturedStepper(Stepper):
 
     def _run(self) -> Tensor:
         assert self._inputs is not None
-        return self.learn(self._compiled(*self.model_inputs(self._inputs)))
+        news, batch = self.model_inputs(self._inputs)
+        return self.learn(self._compiled(news, batch, self.plant(news, batch)))
 
     def _run_in_side_stream(self) -> Tensor:
         stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
@@ -245,9 +272,14 @@ def choose_stepper(
     settings: TrainingSettings,
     done: int = 0,
     total: int = 0,
+    *,
+    clicks: bool = True,
 ) -> Stepper:
-    """The fastest stepper for the device of the model and the place of its data; `done` of `total` steps were taken."""
+    """The fastest stepper for the device of the model and the place of its data; `done` of `total` steps were taken.
+
+    Without `clicks` its steps learn from planted feedback alone.
+    """
+    kind: type[Stepper] = CapturedStepper if tables.clicked.is_cuda else HostStepper
     if next(model.parameters()).device.type == "cpu" or not settings.record:
-        return Stepper(model, tables, optimiser, settings, done, total)
-    kind = CapturedStepper if tables.clicked.is_cuda else HostStepper
-    return kind(model, tables, optimiser, settings, done, total)
+        kind = Stepper
+    return kind(model, tables, optimiser, settings, done, total, clicks)

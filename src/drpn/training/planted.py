@@ -1,0 +1,31 @@
+"""The loss of planted feedback: denoising weights must rank noise below real feedback."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from drpn.batches.planted import Pairs, Planted
+from drpn.layers.linear import at_least_float32
+
+
+def planted_loss(trust: dict[str, dict[str, Float[Tensor, "B S"]]], planted: Planted) -> Float[Tensor, ""]:
+    """Return the sum of `ranking_loss` over the views and sequences of `trust`, the logits of the denoising weights."""
+    losses = [
+        ranking_loss(logits, planted.pairs[sequence], planted.weight)
+        for by_sequence in trust.values()
+        for sequence, logits in by_sequence.items()
+    ]
+    return torch.stack(losses).sum()
+
+
+def ranking_loss(logits: Float[Tensor, "B S"], pairs: Pairs, weight: Float[Tensor, "B"]) -> Float[Tensor, ""]:
+    """Return the mean of softplus(log w_noise - log w_real) over all pairs of a batch; 0 without pairs.
+
+    The weights of a profile are the softmax of its logits, so their logarithms differ by as much as the logits. Each
+    pair counts as much as its profile's `weight`.
+    """
+    both = (pairs.noise.unsqueeze(2) & pairs.real.unsqueeze(1)) * weight[:, None, None]  # (B S S)
+    logits = at_least_float32(logits)
+    gap = logits.unsqueeze(2) - logits.unsqueeze(1)
+    return (softplus(gap) * both).sum() / both.sum().clamp(min=1e-6)

@@ -1,0 +1,127 @@
+"""Planted feedback on a GPU: kernels, captured steps, and data in host memory."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from drpn.batches import planted
+from drpn.batches.planted import click_odds, plant_clicks_of_others, swap_clicks_and_skips
+from drpn.batches.samples import Plan
+from drpn.batches.tables import Tables
+from drpn.training.loop import Loop
+from drpn.training.optimiser import build_optimiser
+from drpn.training.planted import planted_loss
+from drpn.training.steps import CapturedStepper, HostStepper, Stepper
+from small_training import CPU, toy
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning"),  # of the compiler
+]
+GPU = torch.device("cuda")
+RULES = ["skips", "others"]
+
+
+def loop_on_gpu(rule: str, **training: Any) -> Loop:
+    chosen = {"planted": 0.5, "planted_from": rule, "planted_passes": 0, "precision": "fp32", "rate": 1e-3} | training
+    return toy("drpn", device=GPU, **chosen)(Path())
+
+
+def fixed_numbers(shape: tuple[int, ...], device: torch.device) -> Tensor:
+    """Numbers between 0 and 1 that look random and are always the same."""
+    count = torch.Size(shape).numel()
+    return (torch.arange(1, count + 1, device=device) * 0.6180339887).frac().view(shape)
+
+
+@pytest.fixture
+def fixed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planted, "_uniform", fixed_numbers)
+
+
+def losses(kind: type[Stepper], loop: Loop, *, clicks: bool = True, host: bool = False) -> list[float]:
+    """The losses of three epochs, also of a last batch that is smaller."""
+    tables, model = loop.tables, loop.model.eval()  # without dropout: nothing else is random
+    plans = [loop.sampler.plan(epoch) for epoch in range(3)]
+    if host:
+        tables = Tables(tables.news.to(CPU), tables.clicked.cpu(), tables.skipped.cpu())
+        plans = [Plan(*(column.cpu() for column in plan)) for plan in plans]
+    step = kind(model, tables, build_optimiser(model, loop.settings), loop.settings, clicks=clicks)
+    found = []
+    for plan in plans:
+        step.prepare(plan)
+        found += [float(step(part)) for part in step.batches(plan)]
+    return found
+
+
+@pytest.mark.usefixtures("fixed")
+@pytest.mark.parametrize("clicks", [True, False])
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("rule", RULES)
+def test_captured_steps_give_the_losses_of_plain_steps(rule: str, compiled: bool, clicks: bool) -> None:
+    options = {"batch": 12, "compile": compiled}  # five batches of 12, one of 4
+    expected = losses(Stepper, loop_on_gpu(rule, **options), clicks=clicks)
+    assert expected[-1] != expected[0]
+    found = losses(CapturedStepper, loop_on_gpu(rule, **options), clicks=clicks)
+    assert found == pytest.approx(expected, rel=2e-3)
+    if clicks:
+        assert losses(Stepper, loop_on_gpu(rule, **options, planted=0.0)) != pytest.approx(expected, rel=2e-2)
+
+
+@pytest.mark.usefixtures("fixed")
+@pytest.mark.parametrize("rule", RULES)
+def test_data_in_host_memory_give_the_same_losses(rule: str) -> None:
+    options = {"batch": 12, "compile": False}
+    expected = losses(CapturedStepper, loop_on_gpu(rule, **options))
+    assert losses(HostStepper, loop_on_gpu(rule, **options), host=True) == pytest.approx(expected, rel=2e-3)
+    assert losses(Stepper, loop_on_gpu(rule, **options), host=True) == pytest.approx(expected, rel=2e-3)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("rule", RULES)
+def test_every_replay_plants_other_stories(rule: str, compiled: bool) -> None:
+    """The same samples and weights at each step: only the planted stories can change the loss."""
+    loop = loop_on_gpu(rule, batch=16, compile=compiled, rate=1e-12)
+    model = loop.model.eval()
+    step = CapturedStepper(model, loop.tables, build_optimiser(model, loop.settings), loop.settings)
+    plan = Plan(*(column[:16] for column in loop.sampler.plan(0)))
+    step.prepare(plan)
+    (samples,) = step.batches(plan)
+    found = [round(float(step(samples)), 6) for _ in range(16)]
+    assert len(set(found[4:])) > 8
+
+
+@pytest.mark.usefixtures("fixed")
+@pytest.mark.parametrize("rule", RULES)
+def test_loss_and_gradient_against_a_cpu_in_float64(rule: str) -> None:
+    results = []
+    for device, kind in ((CPU, torch.float64), (GPU, torch.float32)):
+        loop = toy("drpn", device=device, planted=1.0)(Path())
+        model, tables = loop.model.to(kind).eval(), loop.tables
+        profiles = tables.batch(torch.arange(1, 30, device=device), tables.clicked[1:30], trim=False).of_all_stories()
+        if rule == "others":
+            mixed = plant_clicks_of_others(profiles.profiles, share=0.2, skips=3)
+        else:
+            mixed = swap_clicks_and_skips(profiles.profiles, click_odds(tables), share=0.2, skips=3)
+        loss = planted_loss(model.trust(model.encode_news(tables.news), mixed.profiles), mixed)
+        loss.backward()
+        gradient = torch.cat([one.grad.flatten().double().cpu() for one in model.parameters() if one.grad is not None])
+        results.append((mixed.profiles.clicked.cpu(), loss.double().cpu(), gradient))
+    (expected_clicks, expected, expected_gradient), (clicks, loss, gradient) = results
+    assert torch.equal(clicks, expected_clicks)
+    assert float(loss) == pytest.approx(float(expected), rel=1e-4)
+    assert float((gradient - expected_gradient).norm() / expected_gradient.norm()) < 1e-3
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_planted_passes_before_captured_epochs(compiled: bool, tmp_path: Path) -> None:
+    loop = toy("drpn-planted", device=GPU, batch=16, planted_passes=3, compile=compiled, epochs=2)(tmp_path)
+    notes: list[str] = []
+    loop.progress.note = notes.append  # type: ignore[method-assign]
+    trained = loop.run(lambda _: 0.5, resume=False)
+    assert len([note for note in notes if "planted loss" in note]) == 3
+    assert all(torch.isfinite(one).all() for one in loop.model.parameters())
+    assert len(trained.curve) == 2

@@ -1,0 +1,276 @@
+"""Training with planted feedback: its loss, its gradients, passes over all profiles, and models that cannot have it."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from contract_cases import impressions, newsroom, trained
+from drpn.batches.batch import Profiles
+from drpn.batches.planted import Pairs, Planted, click_odds, plant_clicks_of_others, swap_clicks_and_skips
+from drpn.batches.samples import Plan
+from drpn.errors import SettingsError
+from drpn.recipes.planted import check_planted, planted_reads
+from drpn.recipes.settings import training_defaults
+from drpn.training.checkpoint import TrainingState
+from drpn.training.loop import CHECKPOINT, Loop
+from drpn.training.loss import click_loss
+from drpn.training.planted import planted_loss, ranking_loss
+from drpn.training.settings import TrainingSettings
+from drpn.training.steps import Samples, choose_stepper
+from drpn.training.stopping import Stopped
+from small_training import small, toy, train_small, weights
+
+PLANT: dict[str, Callable[[Profiles], Planted]] = {
+    "skips": lambda profiles: swap_clicks_and_skips(profiles, torch.ones(60), share=0.2, skips=3),
+    "others": lambda profiles: plant_clicks_of_others(profiles, share=0.2, skips=3),
+}
+DENOISING = ["drpn", "drpn-g", "drpn-g-ids", "drpn-n", "drpn-p"]
+
+
+def softplus(value: float) -> float:
+    return math.log1p(math.exp(value))
+
+
+def loss_by_loops(weight: Tensor, pairs: Pairs, counts: Tensor) -> float:
+    """The weighted mean over all pairs of a batch, from the weights themselves."""
+    terms = [
+        (float(counts[reader]), softplus(math.log(weight[reader, noise]) - math.log(weight[reader, real])))
+        for reader in range(len(weight))
+        for noise in range(weight.shape[1])
+        for real in range(weight.shape[1])
+        if pairs.noise[reader, noise] and pairs.real[reader, real]
+    ]
+    return sum(count * term for count, term in terms) / sum(count for count, _ in terms)
+
+
+def some_pairs(seed: int, rows: int = 6, slots: int = 5) -> Pairs:
+    random = torch.Generator().manual_seed(seed)
+    kinds = torch.randint(0, 3, (rows, slots), generator=random)
+    return Pairs(kinds == 1, kinds == 2)
+
+
+def test_ranking_loss_against_a_loop() -> None:
+    random = torch.Generator().manual_seed(0)
+    for seed in range(10):
+        logits = 3 * torch.randn(6, 5, generator=random)
+        pairs = some_pairs(seed)
+        counts = torch.rand(6, generator=random) if seed % 2 else torch.ones(6)
+        expected = loss_by_loops(torch.softmax(logits.double(), 1), pairs, counts)
+        assert float(ranking_loss(logits, pairs, counts)) == pytest.approx(expected, rel=1e-5)
+    none = torch.zeros(6, 5, dtype=torch.bool)
+    assert float(ranking_loss(logits, Pairs(none, ~none), counts)) == 0.0
+
+
+def test_planted_loss_sums_over_views_and_sequences() -> None:
+    random = torch.Generator().manual_seed(1)
+    profiles = impressions().profiles
+    counts = torch.rand(6, generator=random)
+    planted = Planted(profiles, {"clicked": some_pairs(1), "skipped": some_pairs(2, slots=4)}, counts)
+    trust = {
+        view: {"clicked": torch.randn(6, 5, generator=random), "skipped": torch.randn(6, 4, generator=random)}
+        for view in ("semantic", "collaborative")
+    }
+    expected = sum(
+        ranking_loss(trust[view][side], planted.pairs[side], counts) for view in trust for side in trust[view]
+    )
+    torch.testing.assert_close(planted_loss(trust, planted), expected)
+    one_side = {view: {"clicked": by_side["clicked"]} for view, by_side in trust.items()}
+    only = sum(ranking_loss(by_side["clicked"], planted.pairs["clicked"], counts) for by_side in one_side.values())
+    torch.testing.assert_close(planted_loss(one_side, planted), only)
+
+
+@pytest.mark.parametrize("name", DENOISING)
+def test_the_weights_are_the_softmax_of_trust(name: str) -> None:
+    model, profiles = trained(name), impressions().profiles
+    encoded = model.encode_news(newsroom())
+    trust, readers = model.trust(encoded, profiles), model.read(encoded, profiles)
+    assert set(trust) == set(readers)
+    for view, by_side in trust.items():
+        assert set(by_side) == set(model.reads)
+        for side, logits in by_side.items():
+            mask = getattr(profiles, side) != 0
+            expected = torch.softmax(logits.masked_fill(~mask, -1e300), 1) * mask
+            torch.testing.assert_close(readers[view].weights[f"{side} denoise"], expected)
+
+
+@pytest.mark.parametrize("name", DENOISING)
+@pytest.mark.parametrize("rule", ["skips", "others"])
+def test_gradients_reach_the_denoising_weights_and_the_vectors_of_stories(name: str, rule: str) -> None:
+    random = torch.Generator().manual_seed(2)
+    model, stories = trained(name), 1 + torch.stack([torch.randperm(22, generator=random) for _ in range(6)])
+    profiles = Profiles(torch.arange(1, 7), stories[:, :4], stories[:, 4:10])
+    planted = PLANT[rule](profiles)
+    assert all(marks.any() for side in model.reads for marks in planted.pairs[side])
+    planted_loss(model.trust(model.encode_news(newsroom()), planted.profiles), planted).backward()
+    sizes = {key: 0.0 if one.grad is None else float(one.grad.abs().max()) for key, one in model.named_parameters()}
+    for key, size in sizes.items():
+        part, rest = key.split(".")[0], key.split(".")[1:]
+        if part in ("semantic", "collaborative"):
+            # a bias of all logits has no effect, and an empty profile has no pairs
+            idle = ("out.bias", "denoise.nothing", "denoise.unopposed")
+            assert (size > 1e-8) == ("denoise" in rest and not key.endswith(idle)), key
+    for key in ("title.words.table.weight", *(["id.table.weight"] if "id.table.weight" in sizes else [])):
+        assert sizes[key] > 1e-8
+
+
+def toy_step(planted: float, **training: object) -> tuple[Loop, Plan]:
+    loop = toy("drpn", planted=planted, **training)(Path())
+    return loop, loop.sampler.plan(0)
+
+
+def test_the_loss_of_a_step_is_the_click_loss_plus_the_weighted_planted_loss() -> None:
+    loop, plan = toy_step(0.3)
+    step = choose_stepper(loop.model, loop.tables, None, loop.settings)  # type: ignore[arg-type]
+    samples = Samples(*next(iter(plan.batches(16))))
+    news, batch = step.look_up(samples)
+    torch.manual_seed(4)
+    planted = step.plant(news, batch)
+    assert planted is not None
+    encoded = loop.model.encode_news(news)
+    clicks = click_loss(loop.model.score(encoded, batch), batch.candidate_mask)
+    extra = planted_loss(loop.model.trust(encoded, planted.profiles), planted)
+    torch.testing.assert_close(step.loss(news, batch, planted), clicks + 0.3 * extra)
+    alone = choose_stepper(loop.model, loop.tables, None, loop.settings, clicks=False)  # type: ignore[arg-type]
+    torch.testing.assert_close(alone.loss(news, batch, planted), extra)
+
+
+def test_off_it_changes_nothing_and_draws_nothing() -> None:
+    loop, plan = toy_step(0.0)
+    step = choose_stepper(loop.model, loop.tables, None, loop.settings)  # type: ignore[arg-type]
+    news, batch = step.look_up(Samples(*next(iter(plan.batches(16)))))
+    before = torch.get_rng_state()
+    assert step.plant(news, batch) is None
+    expected = click_loss(loop.model.score(loop.model.encode_news(news), batch), batch.candidate_mask)
+    assert torch.equal(step.loss(news, batch, step.plant(news, batch)), expected)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_settings_without_effect_do_not_change_the_weights(data: Path, tmp_path: Path) -> None:
+    plain = train_small(data, tmp_path / "plain")
+    other = train_small(data, tmp_path / "other", planted_share=0.4, planted_skips=5)
+    assert weights(plain) == weights(other)
+    train_small(data, tmp_path / "plain", resume=True, planted_share=0.4)
+    planted = train_small(data, tmp_path / "planted", planted=1.0)
+    assert weights(planted) != weights(plain)
+    with pytest.raises(Exception, match="planted_share"):
+        train_small(data, tmp_path / "planted", resume=True, planted=1.0, planted_share=0.4)
+    others = train_small(data, tmp_path / "others", planted=1.0, planted_from="others")
+    assert weights(others) != weights(planted)
+
+
+def test_planted_passes_learn_to_find_planted_stories(tmp_path: Path) -> None:
+    """Without any click to predict: readers of two tastes, whose stories share no words and no neighbours."""
+    loop = toy("drpn-planted", planted_passes=60, planted=0, rate=3e-3)(tmp_path)
+    tables, random = loop.tables, torch.Generator().manual_seed(3)
+    for reader in range(1, 30):
+        own = 1 + reader % 2 * 29 + torch.randperm(29, generator=random)
+        other = 1 + (reader + 1) % 2 * 29 + torch.randperm(29, generator=random)
+        tables.clicked[reader], tables.skipped[reader] = own[:6], other[:9]
+    tables.news.words[1:30] %= 25
+    tables.news.words[30:] = 25 + tables.news.words[30:] % 25
+    tables.news.neighbours.zero_()
+
+    def share_found() -> dict[str, float]:
+        torch.manual_seed(0)
+        profiles = tables.profiles(torch.arange(1, 30))
+        planted = swap_clicks_and_skips(profiles, click_odds(tables), share=0.2, skips=3)  # type: ignore[arg-type]
+        encoded = loop.model.encode_news(tables.news)
+        found = {}
+        for view, by_side in loop.model.trust(encoded, planted.profiles).items():
+            for side, logits in by_side.items():
+                pairs = planted.pairs[side]
+                both = pairs.noise[:, :, None] & pairs.real[:, None, :]
+                found[f"{view} {side}"] = float((logits[:, :, None] < logits[:, None, :])[both].float().mean())
+        return found
+
+    before = share_found()
+    seen = []
+    loop.progress.note = seen.append  # type: ignore[method-assign]
+    loop.run(lambda _: 0.5, resume=False)
+    after = share_found()
+    assert len([line for line in seen if "planted loss" in line]) == 60
+    assert max(before.values()) < 0.8
+    assert min(after.values()) > 0.8, after
+
+
+def test_planted_passes_can_be_stopped_and_resumed(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = {"planted": 0.5, "planted_passes": 2, "epochs": 1}
+    whole = train_small(data, tmp_path / "whole", **chosen)
+    asked, stops = [], 30
+
+    class StopSoon:
+        def __enter__(self):  # type: ignore[no-untyped-def]
+            def requested() -> bool:
+                asked.append(1)
+                return len(asked) in (3, 8)
+
+            return requested
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setattr("drpn.training.loop.defer_interrupts", StopSoon)
+    places = []
+    while stops := stops - 1:
+        try:
+            train_small(data, tmp_path / "stopped", resume=bool(places), **chosen)
+            break
+        except Stopped as stopped:
+            places.append(str(stopped))
+            assert (tmp_path / "stopped" / CHECKPOINT).exists()
+    assert places[0] == "stopped in planted pass 1 at step 3"
+    assert places[1].startswith("stopped in planted pass 2 at step")
+    assert weights(tmp_path / "stopped") == weights(whole)
+
+
+def test_checkpoints_of_older_versions_have_no_planted_passes() -> None:
+    assert TrainingState(epoch=2).planted_passes == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "setting"), [("drpn-d", "planted"), ("nrms", "planted_passes"), ("drpn-dg", "planted")]
+)
+def test_models_without_denoising_weights_are_refused(name: str, setting: str, data: Path, tmp_path: Path) -> None:
+    expected = rf"training.{setting} is 2(.0)?, but {name} has no denoising weights.*choose from drpn, drpn-g,"
+    with pytest.raises(SettingsError, match=expected):
+        train_small(data, tmp_path / "run", name, **{setting: 2})
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_model_of_skips_alone_needs_planted_skips() -> None:
+    with pytest.raises(SettingsError, match="drpn-p reads skipped stories alone"):
+        check_planted("drpn-p", small("drpn-p"), TrainingSettings(planted=1, planted_skips=0))
+    check_planted("drpn-p", small("drpn-p"), TrainingSettings(planted=1))
+    check_planted("drpn-d", small("drpn-d"), training_defaults("drpn-d"))
+
+
+@pytest.mark.parametrize("name", ["drpn-n", "drpn-p"])
+def test_variants_of_one_sequence_train(name: str, data: Path, tmp_path: Path) -> None:
+    assert weights(train_small(data, tmp_path / "planted", name, planted=1.0, planted_passes=1)) != weights(
+        train_small(data, tmp_path / "plain", name)
+    )
+
+
+def test_what_is_planted_in_one_sequence_comes_from_the_other() -> None:
+    on, others, off = (
+        TrainingSettings(planted=1),
+        TrainingSettings(planted=1, planted_from="others"),
+        TrainingSettings(),
+    )
+    assert planted_reads(("skipped",), on) == planted_reads(("clicked",), on) == ("clicked", "skipped")
+    assert planted_reads(("skipped",), others) == ("clicked", "skipped")
+    assert planted_reads(("clicked",), others) == ("clicked",)
+    assert planted_reads(("skipped",), off) == ("skipped",)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("planted", -1), ("planted_passes", -1), ("planted_share", 0), ("planted_share", 1.0), ("planted_skips", 1)],
+)
+def test_settings_out_of_range(name: str, value: float) -> None:
+    with pytest.raises(ValueError, match=name):
+        TrainingSettings(**{name: value})
