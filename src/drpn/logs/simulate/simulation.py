@@ -29,9 +29,9 @@ def simulate(
     with atomic_folder(out, replace=replace) as folder:
         rng = np.random.default_rng(settings.seed)
         with progress.stage("making stories"):
-            stories = make_stories(rng, settings.stories, settings.days, titles)
+            stories = make_stories(rng, settings.stories, settings.days, titles, settings.newsroom)
         with progress.stage("making users"):
-            readers = make_readers(rng, stories.topics, settings.users, settings.days)
+            readers = make_readers(rng, stories.topics, settings.users, settings.days, settings.newsroom)
             older = make_sampler(stories, np.where(stories.born < 0, stories.prominence, 0.0))
             histories = make_histories(rng, stories, readers, older, settings)
         with closing(LogWriter(folder, len(stories), histories)) as log:
