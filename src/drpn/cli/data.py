@@ -26,13 +26,17 @@ class PresetName(StrEnum):
 
     newsroom = "newsroom"
     personal = "personal"
+    live = "live"
 
 
 def simulate(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to write.")],
     preset: Annotated[
         PresetName,
-        typer.Option(help="The newsroom: newsroom resembles MIND; in personal, noise depends on the reader."),
+        typer.Option(
+            help="The newsroom: newsroom resembles MIND; in personal, noise depends on the reader; in live, stories "
+            "age and readers tire of them."
+        ),
     ] = PresetName.newsroom,
     users: Annotated[int, typer.Option(min=1, help="Number of readers.")] = 2_000,
     news: Annotated[
@@ -48,8 +52,8 @@ def simulate(
         typer.Option(
             min=0,
             max=0.5,
-            help="Share of noise in clicks and in skips, instead of --accidents. Default: 0.3 in personal; in newsroom "
-            "noise in skips arises from what readers see and click.",
+            help="Share of noise in clicks and in skips, instead of --accidents; not in live. Default: 0.3 in "
+            "personal; elsewhere noise in skips arises from what readers see and click.",
         ),
     ] = None,
     titles: Annotated[
@@ -66,7 +70,9 @@ def simulate(
 
     Presets: `newsroom` has the statistics of MIND; whether feedback is noise depends more on the story than on the
     reader. In `personal` each reader has two to four topics and 30 % of clicks and of skips are noise: accidental
-    clicks on other topics, and skipped stories of the reader's own topics.
+    clicks on other topics, and skipped stories of the reader's own topics. `live` has stories that age within hours,
+    readers who tire of stories they were shown, sessions, devices and pages of stories; it is written in the events
+    format, as `news.parquet` and `impressions.parquet`.
 
     Example: `drpn simulate newsroom --users 50000 --seed 1`
     """

@@ -41,6 +41,31 @@ class Habits:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Live:
+    """A site whose stories age and whose users tire of what they were shown."""
+
+    half_life: float = 4.0
+    """Hours in which the chance of a click on a story halves: median over stories."""
+    half_life_spread: float = 0.9
+    """Standard deviation of the logarithm of the half-life."""
+    fresh: float = 0.7
+    """Chance that a user clicks an interesting story that is new."""
+    weariness: float = 0.5
+    """Each time the story was shown to the user without a click multiplies the chance by this."""
+    related: float = 3.0
+    """Factor of the chance if the page is that of a story of the same topic; the chance is at most 1."""
+    another: float = 0.7
+    """Probability that a session has another page view."""
+    view_minutes: float = 3.0
+    """Mean time from one page view to the next."""
+    article: float = 0.8
+    """Probability that the page view after a click is the page of the clicked story; otherwise the front page."""
+    shortest: int = 6
+    longest: int = 20
+    """Stories of a list, all numbers equally likely."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Preset:
     """The properties in which the newsrooms differ; the defaults are those of the newsroom that resembles MIND."""
 
@@ -50,8 +75,12 @@ class Preset:
     """Give every topic the same number of stories; otherwise topics are as unequal as MIND's."""
     clickbait: float = 0.04
     """Share of stories whose title promises more than the story delivers."""
+    stories: float = 1.0
+    """Number of stories relative to that of MIND."""
     tastes: Tastes = Tastes()
     habits: Habits = Habits()
+    live: Live | None = None
+    """Ageing stories, tired users and sessions; None: none of these."""
 
 
 CERTAIN = 20.0
@@ -77,5 +106,13 @@ PRESETS = {
             disliked_below=0.0,
         ),
         habits=Habits(fewest_visits=5, page=0.4, read_on=20.0),
+    ),
+    # counts of the last hours say more than tastes: stories age, users tire of stories, page views form sessions
+    "live": Preset(
+        clickbait=0.0,
+        stories=0.1,
+        tastes=Tastes(interest=-1.5),
+        habits=Habits(fewest_visits=2),
+        live=Live(),
     ),
 }

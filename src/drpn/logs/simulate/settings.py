@@ -58,6 +58,11 @@ class SimulationSettings:
             raise ValueError(f"preset is {self.preset!r}; it takes one of {', '.join(PRESETS)}")
         if self.noise is not None and not 0 <= self.noise <= MOST_NOISE:
             raise ValueError(f"noise is {self.noise}; it takes a share of clicks and skips, from 0 to {MOST_NOISE}")
+        if self.noise is not None and self.newsroom.live:
+            raise ValueError(
+                f"noise is {self.noise}, but in the preset {self.preset} noise in skips follows from the age of "
+                "stories and the weariness of users; set accidents"
+            )
         if self.feedback_noise is not None and self.accidents != ACCIDENTS:
             raise ValueError(f"accidents is {self.accidents}, but noise, {self.feedback_noise}, replaces it; set noise")
 
@@ -81,7 +86,7 @@ class SimulationSettings:
         """Total number of stories: `news`, or scaled from MIND-small's 51,282 stories for 50,000 users."""
         if self.news is not None:
             return self.news
-        return max(FEWEST_NEWS, round(51_282 * math.pow(self.users / 50_000, 0.25)))
+        return max(FEWEST_NEWS, round(51_282 * math.pow(self.users / 50_000, 0.25) * self.newsroom.stories))
 
 
 @dataclass(frozen=True)
