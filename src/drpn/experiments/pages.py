@@ -29,7 +29,13 @@ SPEEDS = {
     "samples_per_second": "training, samples/s",
     "impressions_per_second": "evaluation, impressions/s",
 }
-NOISE = {"denoise": "denoising weights", "content": "content-based weights", "tfidf rule": "TF-IDF rule"}
+NOISE = {
+    "denoise": "denoising weights",
+    "content": "content-based weights",
+    "tfidf rule": "TF-IDF rule",
+    "personal ceiling": "ceiling, personal evidence",
+    "story ceiling": "ceiling, story alone",
+}
 Row = Mapping[str, Any]
 
 
