@@ -46,7 +46,8 @@ def demo_notes(result: Demo, seed: int, seconds: float) -> list[str]:
     """Origin of the demo's numbers, and the quality of its denoising weights."""
     noise, faithful = result.trained.evaluation.noise or {}, result.trained.evaluation.faithful or {}
     noise_auc = [
-        f"{side} stories {kinds['denoise']['auc']:.3f} (a TF-IDF rule: {kinds['tfidf rule']['auc']:.3f})"
+        f"{side} stories {kinds['denoise']['auc']:.3f} (a TF-IDF rule: {kinds['tfidf rule']['auc']:.3f}; ceilings: "
+        f"personal evidence {kinds['personal ceiling']['auc']:.3f}, story alone {kinds['story ceiling']['auc']:.3f})"
         for side, kinds in noise.items()
     ]
     low, high = faithful["most_less_random_interval"]

@@ -46,16 +46,23 @@ def simulate(
     news: int | None = None,
     days: int = 7,
     seed: int = 0,
+    preset: str = "newsroom",
     accidents: float = 0.15,
+    noise: float | None = None,
     replace: bool = False,
     progress: ProgressLike = None,
 ) -> Path:
-    """Write the logs of a simulated newsroom, whose truth is known, and return their folder."""
+    """Write the logs of a simulated newsroom, whose truth is known, and return their folder.
+
+    docs/simulator.md describes the presets, `accidents` and `noise`.
+    """
     from drpn.logs.simulate import SimulationSettings
     from drpn.logs.simulate import simulate as run
 
     try:
-        settings = SimulationSettings(users=users, news=news, days=days, seed=seed, accidents=accidents)
+        settings = SimulationSettings(
+            users=users, news=news, days=days, seed=seed, accidents=accidents, preset=preset, noise=noise
+        )
     except ValueError as error:
         raise SettingsError(str(error)) from error
     run(Path(out), settings, replace=replace, progress=_progress(progress) or Silent())

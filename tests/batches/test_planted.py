@@ -148,10 +148,10 @@ def test_passes_visit_every_profile_with_two_clicks_once() -> None:
     trained = torch.tensor([False, True, True, False, False, False, False])
     tables = Tables(NewsRows(rows, rows[:, None], rows[:, None], rows, rows), clicked, clicked, trained)
     plans = [profile_plan(tables, 3, number) for number in range(20)]
-    assert all(sorted(plan.users.tolist()) == [1, 3, 5, 6] for plan in plans)
-    assert len({tuple(plan.users.tolist()) for plan in plans}) > 5
-    assert torch.equal(profile_plan(tables, 3, 7).users, plans[7].users)
-    assert any(not torch.equal(profile_plan(tables, 4, number).users, plans[number].users) for number in range(20))
+    assert all(sorted(plan.readers.tolist()) == [1, 3, 5, 6] for plan in plans)
+    assert len({tuple(plan.readers.tolist()) for plan in plans}) > 5
+    assert torch.equal(profile_plan(tables, 3, 7).readers, plans[7].readers)
+    assert any(not torch.equal(profile_plan(tables, 4, number).readers, plans[number].readers) for number in range(20))
 
 
 @pytest.mark.parametrize("skips", [0, 3])

@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from drpn.cli.data import PresetName
+from drpn.logs.simulate import PRESETS
 from writing import edit
 
 
@@ -322,3 +324,9 @@ def test_events_with_a_bad_line(refused, tmp_path: Path, line: str, message: str
 
 def test_bad_options_of_the_simulator(refused) -> None:
     assert refused("simulate", "logs", "--news", "3").startswith("--news is 3; at least")
+    told = refused("simulate", "logs", "--accidents", "0.2", "--noise", "0.1")
+    assert told.startswith("--accidents is 0.2, but noise, 0.1, replaces it")
+
+
+def test_the_command_knows_all_presets_of_the_simulator() -> None:
+    assert {name.value for name in PresetName} == set(PRESETS)

@@ -104,6 +104,8 @@ def test_demo_trains_and_explains(drpn, tmp_path: Path) -> None:
     for name in ("drpn", "drpn-n", "drpn-d", "popularity", "chance", "oracle"):
         assert f"\n{name} " in done.stdout
     assert "Noise AUC" in done.stdout
+    assert "clicked, personal ceiling: 0." in done.stdout
+    assert "skipped, story ceiling: 0." in done.stdout
     assert "Faithfulness: " in done.stdout
     assert (tmp_path / "demo" / "case.png").stat().st_size > 10_000
     assert json.loads((tmp_path / "demo" / "results.json").read_text())["split"] == "test"
@@ -126,6 +128,8 @@ def test_train_recommend_evaluate_explain(drpn, tmp_path: Path) -> None:
     evaluation = json.loads(drpn("evaluate", "run", "--scores", "ranks.txt", "--json").stdout)
     assert {row["model"] for row in evaluation["rows"]} == {"drpn", "chance", "popularity", "oracle"}
     assert {row["group"] for row in evaluation["rows"]} == {"all", "with_profile", "without_profile"}
+    for side in ("clicked", "skipped"):
+        assert {"denoise", "personal ceiling", "story ceiling"} <= set(evaluation["noise"][side])
     lines = (tmp_path / "ranks.txt").read_text().splitlines()
     assert len(lines) == len(Dataset.open(tmp_path / "data").impressions("test"))
     assert drpn("explain", "run", "--user", user, "--out", "case.png").returncode == 0

@@ -9,7 +9,7 @@ import pytest
 
 from drpn.dataset.folder import Dataset
 from drpn.experiments.compare import Compared
-from drpn.experiments.pages import names_of, parts_of, tables, write_pages
+from drpn.experiments.pages import names_of, noise_tables, parts_of, tables, write_pages
 from drpn.experiments.paper import NAMES, TABLE2, TABLE3
 from drpn.experiments.table1 import is_mind_large, table1
 
@@ -77,6 +77,14 @@ def test_rows_are_named_by_what_a_model_read(compared: Compared) -> None:
         "new": "new, words",
     }
     assert names_of([{"model": "dkn"}, {"model": "nrms", "content": ""}]) == NAMES
+
+
+def test_ceilings_stand_next_to_noise_auc(compared: Compared) -> None:
+    (table,) = noise_tables(compared.runs)
+    assert table.heads[-2:] == ("ceiling, personal evidence", "ceiling, story alone")
+    run = next(run for run in compared.runs if run["model"] == "drpn")
+    expected = [f"{run['noise']['skipped'][name]['auc']:.3f}" for name in ("personal ceiling", "story ceiling")]
+    assert [row[-2:] for row in table.rows if row and row[:2] == ("DRPN", "skipped")] == [tuple(expected)]
 
 
 def test_markdown_is_well_formed(compared: Compared) -> None:

@@ -143,6 +143,9 @@ def _with_interval(row: dict[str, Any], name: str) -> str:
 
 def _print_noise(console: Console, noise: dict[str, Any]) -> None:
     console.print("\nNoise AUC: do the weights separate real feedback from noise? (0.5 is chance)")
+    console.print(
+        "[dim]Ceilings: classifiers that learned the truth, from the rest of the profile or the story alone[/]"
+    )
     for side, kinds in noise.items():
         for kind, numbers in kinds.items():
             low, high = numbers["interval"]

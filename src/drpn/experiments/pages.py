@@ -34,6 +34,8 @@ NOISE = {
     "collaborative denoise": "collaborative view",
     "content": "content-based weights",
     "tfidf rule": "TF-IDF rule",
+    "personal ceiling": "ceiling, personal evidence",
+    "story ceiling": "ceiling, story alone",
 }
 Row = Mapping[str, Any]
 

@@ -8,6 +8,7 @@ from drpn.batches.tables import Tables
 from drpn.dataset.arrays import Array
 from drpn.dataset.folder import Dataset
 from drpn.evaluation.bootstrap import interval
+from drpn.evaluation.ceilings import personal_scores, story_scores
 from drpn.evaluation.noise import kinds_of_clicked, kinds_of_skipped, noise_auc_by_user, tfidf_rule
 from drpn.explanation.trace import profile_weights
 from drpn.models.drpn import Drpn
@@ -23,7 +24,10 @@ def measure_noise(
     encoded: Any = None,
     progress: Progress | None = None,
 ) -> dict[str, Any] | None:
-    """Return noise AUC with intervals over users, by sequence and kind of weights; None without ground truth."""
+    """Return noise AUC with intervals over users, by sequence and kind of weights; None without ground truth.
+
+    Next to the weights of the model are a simple rule and the ceilings, scores of classifiers that know the truth.
+    """
     progress = progress or Silent()
     kinds = noise_kinds(dataset)
     if kinds is None:
@@ -38,6 +42,8 @@ def measure_noise(
     with progress.stage("TF-IDF rule"):
         rule = tfidf_rule(dataset.news_words, dataset.clicked[users], dataset.skipped[users])
     weights["tfidf rule"] = {"clicked": rule.clicked, "skipped": rule.skipped}
+    with progress.stage("noise ceilings"):
+        weights |= noise_ceilings(dataset, users, kinds)
     summaries = {
         side: {
             name: _summarise(by_side[side], kinds[side][users], seed)
@@ -59,6 +65,24 @@ def noise_kinds(dataset: Dataset) -> dict[str, Array] | None:
     return {
         "clicked": kinds_of_clicked(dataset.arrays.array("users/clicked_opinion")),
         "skipped": kinds_of_skipped(dataset.arrays.array("users/skipped_opinion")),
+    }
+
+
+def noise_ceilings(dataset: Dataset, users: Array, kinds: dict[str, Array]) -> dict[str, dict[str, Array]]:
+    """Return the scores behind the personal and the by-story ceiling of noise AUC, by sequence, for some users."""
+    facts = ("category", "subcategory", "times_shown", "times_clicked")
+    category, subcategory, shown, clicks = (dataset.arrays.array(f"news/{name}") for name in facts)
+    stories = {"clicked": np.asarray(dataset.clicked)[users], "skipped": np.asarray(dataset.skipped)[users]}
+    opposite = {"clicked": "skipped", "skipped": "clicked"}
+    kind = {side: values[users] for side, values in kinds.items()}
+    return {
+        "personal ceiling": {
+            side: personal_scores(own, stories[opposite[side]], kind[side], category, subcategory)
+            for side, own in stories.items()
+        },
+        "story ceiling": {
+            side: story_scores(own, kind[side], shown, clicks, category) for side, own in stories.items()
+        },
     }
 
 

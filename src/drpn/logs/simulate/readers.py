@@ -6,6 +6,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from drpn.logs.simulate.presets import PRESETS, Preset, Tastes
 from drpn.logs.simulate.settings import SimulationSettings
 from drpn.logs.simulate.stories import Stories, StorySampler
 from drpn.logs.simulate.topics import Topics
@@ -13,20 +14,13 @@ from drpn.logs.simulate.topics import Topics
 NARROW_SHARE, NARROW_TOPICS, BROAD_TOPICS = 0.6, 1.0, 4.0
 """Share of narrow users, and mean number of favourite topics beyond the first for narrow and for broad users."""
 
-LIKE_IN_FAVOURITE, DISLIKE_IN_FAVOURITE = 0.40, 0.35
-"""Shares of liked and disliked subtopics within a favourite topic."""
-
-LIKE_ELSEWHERE, DISLIKE_ELSEWHERE = 0.03, 0.20
-"""Shares of liked and disliked subtopics within the other topics."""
-
-INTEREST, LIKE, DISLIKE, LETDOWN = -3.2, 3.0, -2.5, 2.5
-"""Feeling towards a story: a base, plus LIKE or DISLIKE for the subtopic, minus LETDOWN for clickbait."""
-
-DISLIKED_BELOW = -4.0
-"""A user is interested if the feeling is above 0, dislikes the story below this, and is indifferent between."""
+LETDOWN = 2.5
+"""Subtracted from the feeling towards clickbait."""
 
 VISIT_POWER, MOST_VISITS = 1.87, 75
-"""Visits per week: P(n) is proportional to n^-VISIT_POWER, up to MOST_VISITS, which scales with the days of the log."""
+"""Visits per week: P(n) is proportional to n^-VISIT_POWER, up to MOST_VISITS, which scales with the days of the log.
+
+The preset has the fewest visits, which scale likewise."""
 
 WEEKEND = 0.43
 """Visits on a Saturday or Sunday relative to a working day."""
@@ -59,6 +53,7 @@ class Readers:
     """The liked subtopics of user i are liked[liked_start[i]:liked_start[i + 1]]."""
     visits: NDArray[np.int64]
     salt: int
+    tastes: Tastes
 
     def __len__(self) -> int:
         return len(self.visits)
@@ -74,8 +69,8 @@ class Readers:
     ) -> NDArray[np.float64]:
         """The feeling of each user towards a story without the mood: base + taste + quality - letdown."""
         taste = self.taste[user, stories.subtopic[story]]
-        taste_value = np.array([0.0, LIKE, DISLIKE])[taste]  # index -1 is the last
-        return INTEREST + taste_value + stories.quality[story] - LETDOWN * stories.clickbait[story]
+        taste_value = np.array([0.0, self.tastes.like, self.tastes.dislike])[taste]  # index -1 is the last
+        return self.tastes.interest + taste_value + stories.quality[story] - LETDOWN * stories.clickbait[story]
 
     def mood(self, stories: Stories, user: NDArray[np.int64], story: NDArray[np.int64]) -> NDArray[np.float64]:
         """Standard logistic noise that is a fixed function of user and story."""
@@ -83,24 +78,26 @@ class Readers:
         uniform = ((bits >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53
         return np.log(uniform) - np.log1p(-uniform)
 
+    def opinions(self, feeling: NDArray[np.float64]) -> NDArray[np.int8]:
+        """1 for interested, 0 for indifferent, -1 for disliked."""
+        return (feeling > 0).astype(np.int8) - (feeling < self.tastes.disliked_below).astype(np.int8)
 
-def opinions(feeling: NDArray[np.float64]) -> NDArray[np.int8]:
-    """1 for interested, 0 for indifferent, -1 for disliked."""
-    return (feeling > 0).astype(np.int8) - (feeling < DISLIKED_BELOW).astype(np.int8)
 
-
-def make_readers(rng: np.random.Generator, topics: Topics, users: int, days: int) -> Readers:
+def make_readers(
+    rng: np.random.Generator, topics: Topics, users: int, days: int, newsroom: Preset = PRESETS["newsroom"]
+) -> Readers:
     """`users` users with tastes and a number of visits."""
     taste = np.concatenate([
-        _tastes(rng, topics, min(_USERS_AT_ONCE, users - start)) for start in range(0, users, _USERS_AT_ONCE)
+        _tastes(rng, topics, min(_USERS_AT_ONCE, users - start), newsroom.tastes)
+        for start in range(0, users, _USERS_AT_ONCE)
     ])  # fmt: skip
     owner, liked = np.nonzero(taste == 1)
     liked_start = np.searchsorted(owner, np.arange(users + 1))
-    most = max(1, round(MOST_VISITS * days / 7))
-    counts = np.arange(1, most + 1)
+    fewest, most = (max(1, round(visits * days / 7)) for visits in (newsroom.habits.fewest_visits, MOST_VISITS))
+    counts = np.arange(fewest, most + 1)
     weight = counts**-VISIT_POWER
     visits = rng.choice(counts, size=users, p=weight / weight.sum())
-    return Readers(taste, np.append(liked, -1), liked_start, visits, int(rng.integers(2**63)))
+    return Readers(taste, np.append(liked, -1), liked_start, visits, int(rng.integers(2**63)), newsroom.tastes)
 
 
 def visit_times(rng: np.random.Generator, readers: Readers, days: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -114,18 +111,21 @@ def visit_times(rng: np.random.Generator, readers: Readers, days: int) -> tuple[
     return user[order], second[order]
 
 
-def _tastes(rng: np.random.Generator, topics: Topics, users: int) -> NDArray[np.int8]:
+def _tastes(rng: np.random.Generator, topics: Topics, users: int, tastes: Tastes) -> NDArray[np.int8]:
     """(users, subtopics): 1 if liked, -1 if disliked, else 0."""
     topic_share = np.bincount(topics.topic_of, topics.share, minlength=len(topics.topics))
-    mean_extra = np.where(rng.random(users) < NARROW_SHARE, NARROW_TOPICS, BROAD_TOPICS)
-    favourites = 1 + rng.poisson(mean_extra)
+    if tastes.favourites is None:
+        mean_extra = np.where(rng.random(users) < NARROW_SHARE, NARROW_TOPICS, BROAD_TOPICS)
+        favourites = 1 + rng.poisson(mean_extra)
+    else:
+        favourites = rng.integers(tastes.favourites[0], tastes.favourites[1], size=users, endpoint=True)
     # favourites are drawn without replacement, in proportion to topic size (Gumbel top-k)
     keys = np.log(topic_share) + rng.gumbel(size=(users, len(topic_share)))
     rank = np.argsort(np.argsort(-keys, axis=1), axis=1)
     favourite = (rank < favourites[:, None])[:, topics.topic_of]
     uniform = rng.random((users, len(topics.subtopics)), dtype=np.float32)
-    likes = uniform < np.where(favourite, LIKE_IN_FAVOURITE, LIKE_ELSEWHERE)
-    dislikes = uniform > 1 - np.where(favourite, DISLIKE_IN_FAVOURITE, DISLIKE_ELSEWHERE)
+    likes = uniform < np.where(favourite, tastes.like_in_favourite, tastes.like_elsewhere)
+    dislikes = uniform > 1 - np.where(favourite, tastes.dislike_in_favourite, tastes.dislike_elsewhere)
     return likes.astype(np.int8) - dislikes.astype(np.int8)
 
 
@@ -162,7 +162,7 @@ def _draw_clicks(
 ) -> NDArray[np.int64]:
     """For each row a story that interests the user, or, for an accidental click, one that does not."""
     story = np.zeros(len(user), dtype=np.int64)
-    accidental = rng.random(len(user)) < settings.accidents
+    accidental = rng.random(len(user)) < settings.click_noise
     rows = np.arange(len(user))
     for _ in range(_MOST_DRAWS):
         subtopic = np.where(rng.random(len(rows)) < settings.targeting, readers.draw_liked(rng, user[rows]), -1)

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drpn.logs.simulate.headlines import write_headlines
+from drpn.logs.simulate.presets import PRESETS, Preset
 from drpn.logs.simulate.topics import TOPIC_SHARES, TitleLines, Topics, make_topics, read_topics, subtopics_per_topic
 from drpn.logs.simulate.vocabulary import make_vocabulary
 
@@ -27,9 +28,6 @@ TOPIC_SPREAD = 0.3
 
 PROMINENCE_SPREAD, PROMINENCE_LIMIT, PROMINENCE_OF_QUALITY = 3.1, 25.0, 0.5
 """Prominence w = w0 / (1 + w0 / limit), with ln w0 = PROMINENCE_OF_QUALITY * quality + spread * normal."""
-
-CLICKBAIT_SHARE = 0.04
-"""Share of stories whose title promises more than the story delivers."""
 
 FADE_HOURS, FADE_SPREAD, LONGEST_FADE = 4.5, 1.0, 48.0
 """Time in which a story's display weight falls by a factor e: median, standard deviation of the logarithm, maximum."""
@@ -100,14 +98,16 @@ def make_sampler(stories: Stories, weight: NDArray[np.float64]) -> StorySampler:
     return StorySampler(story, cumulative, start)
 
 
-def make_stories(rng: np.random.Generator, count: int, days: int, titles: Path | None) -> Stories:
+def make_stories(
+    rng: np.random.Generator, count: int, days: int, titles: Path | None, newsroom: Preset = PRESETS["newsroom"]
+) -> Stories:
     """`count` stories, published from three weeks before the log to its end.
 
     `titles` is a MIND news file to take titles and topics from; None generates them.
     """
-    clickbait = rng.random(count) < CLICKBAIT_SHARE
+    clickbait = rng.random(count) < newsroom.clickbait
     if titles is None:
-        topics, subtopic, headlines, abstracts = _generate_titles(rng, count, clickbait)
+        topics, subtopic, headlines, abstracts = _generate_titles(rng, count, clickbait, even=newsroom.even_topics)
     else:
         topics, lines = read_topics(titles)
         subtopic, headlines = _sample_titles(rng, count, lines)
@@ -131,13 +131,13 @@ def make_stories(rng: np.random.Generator, count: int, days: int, titles: Path |
 
 
 def _generate_titles(
-    rng: np.random.Generator, count: int, clickbait: NDArray[np.bool_]
+    rng: np.random.Generator, count: int, clickbait: NDArray[np.bool_], *, even: bool
 ) -> tuple[Topics, NDArray[np.int64], list[str], list[str]]:
     """Topics, and the subtopic, title and abstract of each story."""
     subtopics = int(subtopics_per_topic().sum())
     vocabulary = make_vocabulary(rng, count)
     first_words = vocabulary.words[vocabulary.subtopic_start(np.arange(subtopics), len(TOPIC_SHARES))]
-    topics = make_topics(first_words.tolist())
+    topics = make_topics(first_words.tolist(), even=even)
     subtopic = rng.choice(subtopics, size=count, p=topics.share)
     headlines, abstracts = write_headlines(rng, vocabulary, topics, subtopic, clickbait)
     return topics, subtopic, headlines, abstracts

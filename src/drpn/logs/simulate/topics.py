@@ -48,10 +48,13 @@ def subtopics_per_topic() -> NDArray[np.int64]:
     return counts
 
 
-def make_topics(names: list[str]) -> Topics:
-    """18 topics of very unequal size; the k-th subtopic of a topic has weight 1/k. `names` name the subtopics."""
+def make_topics(names: list[str], *, even: bool = False) -> Topics:
+    """18 topics of very unequal size, or of equal size if `even`; the k-th subtopic of a topic has weight 1/k.
+
+    `names` name the subtopics.
+    """
     topics, counts = list(TOPIC_SHARES), subtopics_per_topic()
-    shares = np.array(list(TOPIC_SHARES.values()))
+    shares = np.full(len(topics), 1 / len(topics)) if even else np.array(list(TOPIC_SHARES.values()))
     topic_of = np.repeat(np.arange(len(topics)), counts)
     weight = np.concatenate([1 / np.arange(1, count + 1) for count in counts])
     share = shares[topic_of] * weight / np.bincount(topic_of, weight)[topic_of]

@@ -5,16 +5,14 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from drpn.logs.simulate.readers import Readers, opinions
+from drpn.logs.simulate.pages import PageFiller, sample_per_page
+from drpn.logs.simulate.readers import Readers
 from drpn.logs.simulate.settings import SimulationSettings
 from drpn.logs.simulate.stories import Stories, StorySampler
 
 PAGE_LENGTHS = [2, 2, 4, 6, 7, 10, 12, 15, 18, 21, 24, 28, 32, 38, 44, 51, 62, 76, 93, 121, 172, 283]
 PAGE_QUANTILES = [*np.arange(0, 0.96, 0.05), 0.99, 1.0]
 """Distribution of the number of stories on a page: quantiles with linear interpolation, as in MIND."""
-
-READ_ON = 66.0
-"""After a click on a page of n stories a user looks for another with probability n / (n + READ_ON / eagerness)."""
 
 EAGERNESS_OF_VISITS = 0.35
 """Eagerness is visits^EAGERNESS_OF_VISITS, divided by its mean: frequent visitors click more."""
@@ -31,8 +29,6 @@ CAUSES = ["interest", "accident", "clickbait", "missed", "disliked", "indifferen
 _INTEREST, _ACCIDENT, _BAIT, _MISSED, _DISLIKED, _INDIFFERENT = range(6)
 _MOST_PAGES = 40
 """Pages that a visit tries until one gets a click."""
-_MOST_ROUNDS, _WEIGHTED_ROUNDS = 60, 12
-"""Rounds of replacing stories that may not be on the page; the first of them draw by weight."""
 
 
 @dataclass(frozen=True)
@@ -76,27 +72,13 @@ class VisitPlans:
     length: NDArray[np.int64]
     clicks: NDArray[np.int64]
     cause: NDArray[np.int64]
+    interesting: NDArray[np.int64] | None
+    """Number of stories of the page that interest the user; None: not planned."""
 
     def take(self, rows: NDArray[np.int64]) -> "VisitPlans":
         """The plans of the given visits."""
-        return VisitPlans(self.length[rows], self.clicks[rows], self.cause[rows])
-
-
-class ClickedPairs:
-    """(user, story) pairs clicked so far: the site does not show such a story to the user again."""
-
-    def __init__(self, stories: int) -> None:
-        self._stories = stories
-        self._keys: NDArray[np.int64] = np.array([-1])
-
-    def contains(self, user: NDArray[np.int64], story: NDArray[np.int64]) -> NDArray[np.bool_]:
-        key = user * self._stories + story
-        index = np.minimum(np.searchsorted(self._keys, key), len(self._keys) - 1)
-        return np.asarray(self._keys[index] == key)
-
-    def add(self, user: NDArray[np.int64], story: NDArray[np.int64]) -> None:
-        new = np.unique(user * self._stories + story)
-        self._keys = np.insert(self._keys, np.searchsorted(self._keys, new), new)
+        interesting = None if self.interesting is None else self.interesting[rows]
+        return VisitPlans(self.length[rows], self.clicks[rows], self.cause[rows], interesting)
 
 
 class Site:
@@ -106,7 +88,7 @@ class Site:
         self._stories = stories
         self._readers = readers
         self._settings = settings
-        self._clicked = ClickedPairs(len(stories))
+        self._pages = PageFiller(stories, readers, settings.targeting)
         eagerness = readers.visits**EAGERNESS_OF_VISITS
         self._eagerness = eagerness / np.average(eagerness, weights=readers.visits)
 
@@ -128,18 +110,25 @@ class Site:
                 break
         shown = Shown.concatenate(parts)
         shown = shown.take(np.lexsort((rng.random(len(shown.visit)), shown.visit)))
-        self._clicked.add(visits.user[shown.visit[shown.clicked]], shown.story[shown.clicked])
+        self._pages.clicked.add(visits.user[shown.visit[shown.clicked]], shown.story[shown.clicked])
         return shown
 
     def _plan(self, rng: np.random.Generator, visits: Visits, stories: int) -> VisitPlans:
-        length = np.floor(np.interp(rng.random(len(visits)), PAGE_QUANTILES, PAGE_LENGTHS) + 0.5).astype(np.int64)
+        habits = self._settings.newsroom.habits
+        stories_of_mind = np.interp(rng.random(len(visits)), PAGE_QUANTILES, PAGE_LENGTHS)
+        length = np.floor(stories_of_mind * habits.page + 0.5).astype(np.int64)
         length = np.maximum(2, np.minimum(length, stories // 3))
-        read_on = length / (length + READ_ON / self._eagerness[visits.user])
+        read_on = length / (length + habits.read_on / self._eagerness[visits.user])
         clicks = np.minimum(rng.geometric(1 - read_on), np.minimum(MOST_CLICKS, length - 1))
         uniform = rng.random((len(visits), MOST_CLICKS))
-        noise = self._settings.accidents
+        noise = self._settings.click_noise
         cause = np.where(uniform >= noise, _INTEREST, np.where(uniform < noise * BAIT_PART, _BAIT, _ACCIDENT))
-        return VisitPlans(length, clicks, cause)
+        interesting = None
+        if self._settings.feedback_noise is not None:
+            # of the stories that will be skipped, a share of `noise` interests the user
+            wanted = (cause == _INTEREST) & (np.arange(MOST_CLICKS) < clicks[:, None])
+            interesting = wanted.sum(axis=1) + rng.binomial(length - clicks, noise)
+        return VisitPlans(length, clicks, cause, interesting)
 
     def _show_pages(
         self,
@@ -150,15 +139,16 @@ class Site:
         sampler: StorySampler,
     ) -> Shown:
         """One page for each pending visit."""
-        page, story = self._fill_pages(rng, users[pending], plans.length, sampler)
+        page, story = self._pages.fill(rng, users[pending], plans.length, sampler, plans.interesting)
         visit, user = pending[page], users[pending][page]
         length = np.bincount(page, minlength=len(pending))
         place = np.arange(len(page)) - np.repeat(np.cumsum(length) - length, length)
         # users look at the share U^(1/a - 1) of the page; its mean is a, the attention
-        reach = rng.random(len(pending)) ** (1 / self._settings.attention - 1)
+        attention = self._settings.attention if plans.interesting is None else 1.0
+        reach = rng.random(len(pending)) ** (1 / attention - 1)
         seen = place < np.ceil(reach * length)[page]
         expected = self._readers.expected_feeling(self._stories, user, story)
-        opinion = opinions(expected + self._readers.mood(self._stories, user, story))
+        opinion = self._readers.opinions(expected + self._readers.mood(self._stories, user, story))
         bait = self._stories.clickbait[story]
         cause = self._causes(rng, page, plans, seen, opinion, bait)
         return Shown(
@@ -171,31 +161,6 @@ class Site:
             cause=cause,
             appeal=self._appeal(page, expected, bait),
         )
-
-    def _fill_pages(
-        self, rng: np.random.Generator, users: NDArray[np.int64], length: NDArray[np.int64], sampler: StorySampler
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Page and story of every row; no story twice on a page, and none that the user has clicked before."""
-        page = np.repeat(np.arange(len(users)), length)
-        user = users[page]
-        targeted = rng.random(len(page)) < self._settings.targeting
-        story = sampler.draw(rng, np.where(targeted, self._readers.draw_liked(rng, user), -1))
-        rows = np.arange(len(page))
-        for number in range(_MOST_ROUNDS):
-            rejected = rows[_is_repeat(page[rows] * len(self._stories) + story[rows])]
-            rejected = np.union1d(rejected, rows[self._clicked.contains(user[rows], story[rows])])
-            if not len(rejected):
-                return page, story
-            any_subtopic = np.full(len(rejected), -1)
-            weighted = number < _WEIGHTED_ROUNDS
-            story[rejected] = (
-                sampler.draw(rng, any_subtopic) if weighted else sampler.draw_uniformly(rng, len(rejected))
-            )
-            changed = np.zeros(len(users), dtype=bool)
-            changed[page[rejected]] = True
-            rows = np.flatnonzero(changed[page])
-        keep = np.setdiff1d(np.arange(len(page)), rejected)
-        return page[keep], story[keep]
 
     def _causes(
         self,
@@ -226,37 +191,19 @@ class Site:
         for number, eligible in ((_INTEREST, good), (_BAIT, poor_bait), (_ACCIDENT, poor)):
             rows = np.flatnonzero(eligible & (cause > _BAIT))
             count = (performed & (planned == number)).sum(axis=1)
-            cause[_sample_per_page(rng, rows, page, count)] = number
+            cause[sample_per_page(rng, rows, page, count)] = number
         return cause
 
     def _appeal(
         self, page: NDArray[np.int64], expected: NDArray[np.float64], bait: NDArray[np.bool_]
     ) -> NDArray[np.float32]:
         """The expected share of each story in the clicks of its page, given neither the mood nor how far users look."""
-        noise = self._settings.accidents
+        noise = self._settings.click_noise
         good = 1 / (1 + np.exp(-expected))  # the probability that the mood makes it interesting
         poor, poor_bait = 1 - good, (1 - good) * bait
         bait_noise = noise * BAIT_PART * _any_on_page(page, bait)
         appeal = (1 - noise) * _share_of_page(page, good) + bait_noise * _share_of_page(page, poor_bait)
         return (appeal + (noise - bait_noise) * _share_of_page(page, poor)).astype(np.float32)
-
-
-def _is_repeat(key: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """True at every occurrence of a value after its first."""
-    order = np.argsort(key, kind="stable")
-    same = np.zeros(len(key), dtype=bool)
-    same[order[1:]] = key[order[1:]] == key[order[:-1]]
-    return same
-
-
-def _sample_per_page(
-    rng: np.random.Generator, rows: NDArray[np.int64], page: NDArray[np.int64], count: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """`count` of the rows of each page, all equally likely."""
-    rows = rows[np.argsort(page[rows] + rng.random(len(rows)), kind="stable")]
-    row_page = page[rows]
-    rank = np.arange(len(rows)) - np.searchsorted(row_page, row_page)
-    return rows[rank < count[row_page]]
 
 
 def _any_on_page(page: NDArray[np.int64], flag: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -1,7 +1,7 @@
 """Write the files of a simulated log: MIND's two files per part, the truth and a summary."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TextIO
@@ -152,6 +152,8 @@ def write_news(path: Path, stories: Stories, *, before: float) -> None:
 def write_summary(path: Path, settings: SimulationSettings, *, borrowed: bool, counts: Simulated) -> None:
     """Write the settings and the counts as JSON."""
     resolved = {**asdict(settings), "news": settings.stories}
+    if settings == replace(settings, preset="newsroom", noise=None):
+        del resolved["preset"], resolved["noise"]  # the files of the default newsroom are the same in all versions
     summary = {"settings": resolved, "titles": "borrowed" if borrowed else "invented", "written": asdict(counts)}
     path.write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
 
