@@ -148,6 +148,29 @@ def recommend(
         typer.Option(min=0, metavar="HOURS", help="Leave out stories that were older at the end of the logs."),
     ] = None,
     top: Annotated[int, typer.Option(min=1, help="Number of stories to list.")] = 10,
+    diversity: Annotated[
+        float,
+        typer.Option(min=0, max=1, help="From 0, the plain ranking, to 1, the most diverse list."),
+    ] = 0.0,
+    diversity_method: Annotated[
+        Literal["mmr", "calibrated"],
+        typer.Option(
+            help="mmr: stories that differ from each other (maximal marginal relevance). calibrated: categories in the "
+            "shares that the user clicked."
+        ),
+    ] = "mmr",
+    fresh: Annotated[
+        float, typer.Option(min=0, max=1, metavar="SHARE", help="Share of places for the newest stories.")
+    ] = 0.0,
+    popular: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            max=1,
+            metavar="SHARE",
+            help="Share of places for the stories clicked most in the last day of the logs.",
+        ),
+    ] = 0.0,
     title: Annotated[
         list[str] | None,
         typer.Option(metavar="TEXT", help="Title of a new story to rank together with the others. Can be repeated."),
@@ -166,6 +189,11 @@ def recommend(
 
     Ranks the stories of the last day of the logs that the user has not clicked, or the given candidates, and any new
     titles you give. The profile of a user is as of the end of the logs. Prints a table for each user; writes nothing.
+
+    With --diversity, --fresh or --popular, the table says why each story is in its place: `ranked` by its score,
+    `diverse` (placed above stories of higher scores), `fresh` or `popular`, and which rank its score alone gives it.
+
+    Example: `drpn recommend run --user U42 --diversity 0.3 --fresh 0.1`
 
     Example: `drpn recommend run --user U42 --title "Chess champion loses to a newcomer" --category sports`
 
@@ -198,6 +226,10 @@ def recommend(
         exclude=exclude or (),
         max_age_hours=max_age,
         top=top,
+        diversity=diversity,
+        diversity_method=diversity_method,
+        fresh=fresh,
+        popular=popular,
     )
     for ranking in rankings:
         for note in ranking.notes:

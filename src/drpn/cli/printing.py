@@ -257,10 +257,14 @@ def tuned(result: "Tuned") -> None:
 
 
 def ranking(ranked: "Ranking") -> None:
-    """Print a ranking as a table."""
-    table = Table("", "story", "score", "title", box=None, pad_edge=False)
+    """Print a ranking as a table; with the reason and the rank by score if any story is not where its score puts it."""
+    mixed = any(row.rank != row.plain_rank or row.reason != "ranked" for row in ranked.rows)
+    heads = ["", "story", "score", *(["reason", "by score"] if mixed else []), "title"]
+    table = Table(*heads, box=None, pad_edge=False)
     for row in ranked.rows:
-        table.add_row(str(row.rank), Text(terminal(row.news_id)), f"{row.score:.3f}", Text(terminal(row.title)))
+        why = [row.reason, str(row.plain_rank)] if mixed else []
+        numbers = [f"{row.score:.3f}", *why]
+        table.add_row(str(row.rank), Text(terminal(row.news_id)), *numbers, Text(terminal(row.title)))
     Console().print(table)
 
 
