@@ -17,6 +17,7 @@ from drpn.dataset.arrays import Array
 from drpn.dataset.folder import Dataset, Impressions, SplitName
 from drpn.evaluation.baselines import chance, popularity
 from drpn.evaluation.bootstrap import interval, paired
+from drpn.evaluation.diversity import Diversity, DiversityMeter
 from drpn.evaluation.groups import rows
 from drpn.evaluation.metrics import Metrics, measure
 from drpn.evaluation.scoring import score_on_device
@@ -112,12 +113,16 @@ def measure_models(
     if scores is not None:
         first_scores = measured[first].scores.cpu().numpy()
         write_scores(scores, scores_format, impressions, first_scores, dataset.user_ids, dataset.news_ids)
+    references = reference_scores(dataset, impressions)
+    metrics = {name: model.metrics for name, model in measured.items()} | {
+        name: measure(values, impressions.clicked, impressions.offsets) for name, values in references.items()
+    }
+    with progress.stage("diversity"):
+        meter = DiversityMeter(dataset, impressions, device)
+        ranked = {name: model.scores for name, model in measured.items()} | references
+        diversity = {name: meter.measure(values) for name, values in ranked.items()}
     with progress.stage("confidence intervals"):
-        metrics = {name: model.metrics for name, model in measured.items()} | {
-            name: measure(values, impressions.clicked, impressions.offsets)
-            for name, values in reference_scores(dataset, impressions).items()
-        }
-        table, comparisons = compare(metrics, dataset, impressions, seed=seed)
+        table, comparisons = compare(metrics, diversity, dataset, impressions, seed=seed)
     noise, faithful = measure_explanations(
         models[first], tables, limited[first], impressions, seed=seed, progress=progress
     )
@@ -171,14 +176,20 @@ def reference_scores(dataset: Dataset, impressions: Impressions) -> dict[str, Ar
 
 
 def compare(
-    measured: Mapping[str, Metrics], dataset: Dataset, impressions: Impressions, *, seed: int
+    measured: Mapping[str, Metrics],
+    diversity: Mapping[str, Diversity],
+    dataset: Dataset,
+    impressions: Impressions,
+    *,
+    seed: int,
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the table rows of all systems, and the paired AUC difference of the first to each of the others."""
     users = np.asarray(impressions.users)
+    profiled = has_profile(dataset, users)
     table = [
         row
         for name, metrics in measured.items()
-        for row in rows(name, metrics, users, has_profile(dataset, users), np.random.default_rng(seed))
+        for row in rows(name, metrics, users, profiled, np.random.default_rng(seed), diversity=diversity[name])
     ]
     (first, first_metrics), *others = measured.items()
     comparisons = [
