@@ -93,6 +93,14 @@ def evaluate(
             "MIND competition. jsonl: one JSON object per impression, with labels and scores."
         ),
     ] = "mind",
+    diversity_curve: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Draw nDCG@10 against diversity to this PNG or SVG file: each impression is re-ranked with several "
+            "values of the `diversity` of `drpn recommend`. A JSON file of the same name gets the numbers.",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Random seed of the bootstrap intervals.")] = 0,
     json: Json = False,
 ) -> None:
@@ -103,19 +111,32 @@ def evaluate(
     logs, with an oracle that knows the true interests. For DRPN models it also measures whether the weights are
     faithful to the scores and, on simulated logs, whether they tell real feedback from noise.
 
-    Writes a file only with --scores.
+    A second table tells how diverse the first ten stories of each impression are: the mean distance of two of them, the
+    share of the candidates' categories they cover, the share of the ten stories shown most often, and their novelty.
+
+    Writes files only with --scores and --diversity-curve.
 
     Example: `drpn evaluate run --scores ranks.txt`
+
+    Example: `drpn evaluate run --diversity-curve diversity.png`
     """
     from drpn.recipes.evaluate import evaluate as measure
 
     evaluation = measure(
-        run, split=split, scores=scores, scores_format=scores_format, seed=seed, progress=progress.for_terminal()
+        run,
+        split=split,
+        scores=scores,
+        scores_format=scores_format,
+        diversity_curve=diversity_curve,
+        seed=seed,
+        progress=progress.for_terminal(),
     )
     if json:
         printing.as_json(evaluation.as_dict())
     else:
         printing.evaluation(evaluation)
+        if diversity_curve:
+            print(f"picture: {terminal(str(diversity_curve))}")
 
 
 def recommend(

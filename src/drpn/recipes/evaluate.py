@@ -28,6 +28,9 @@ from drpn.models.base import ClickModel
 from drpn.models.drpn import Drpn
 from drpn.models.encode import encode_all
 from drpn.progress import Progress, Silent
+from drpn.recipes.diversity import diversity_curve as curve_points
+from drpn.recipes.diversity import write_curve
+from drpn.recipes.explain import check_picture_format
 from drpn.recipes.noise import measure_noise
 from drpn.recipes.runs import Run
 from drpn.training.threads import choose_threads, use_threads
@@ -46,6 +49,8 @@ class Evaluation:
     """Noise AUC of the first model; None without ground truth or for models other than DRPN."""
     faithful: dict[str, Any] | None
     """Mean score change of the first model when one story of the profile is left out; None for other models."""
+    diversity_curve: list[dict[str, Any]] | None = None
+    """The first model with each method and value of `diversity`; None unless asked for."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields as a JSON-ready dictionary."""
@@ -58,10 +63,15 @@ def evaluate(
     split: SplitName = "test",
     scores: Path | None = None,
     scores_format: ScoresFormat = "mind",
+    diversity_curve: Path | None = None,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Evaluate a run on a split of its dataset; write its scores to the file `scores` if given."""
+    """Evaluate a run on a split of its dataset; write its scores to the file `scores` if given.
+
+    `diversity_curve` gets a picture of accuracy against diversity, and a JSON file of the same name its points.
+    """
+    check_picture_format(diversity_curve)
     run = Run.open(path)
     models = {run.facts["model"]: run.bundle().model}
     training = run.facts["settings"]["training"]
@@ -74,6 +84,7 @@ def evaluate(
             precision=training["precision"],
             scores=scores,
             scores_format=scores_format,
+            diversity_curve=diversity_curve,
             seed=seed,
             progress=progress,
         )
@@ -87,12 +98,14 @@ def measure_models(
     precision: Precision = "auto",
     scores: Path | None = None,
     scores_format: ScoresFormat = "mind",
+    diversity_curve: Path | None = None,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Evaluate models on one split, next to chance, popularity and, on simulated logs, the oracle.
 
-    The first model is compared with every other system; noise, faithfulness and the file `scores` are about it alone.
+    The first model is compared with every other system; noise, faithfulness and the files `scores` and
+    `diversity_curve` are about it alone.
     """
     progress = progress or Silent()
     impressions = dataset.impressions(split)
@@ -123,10 +136,15 @@ def measure_models(
         diversity = {name: meter.measure(values) for name, values in ranked.items()}
     with progress.stage("confidence intervals"):
         table, comparisons = compare(metrics, diversity, dataset, impressions, seed=seed)
+    curve = None
+    if diversity_curve is not None:
+        with progress.stage("diversity curve"):
+            curve = curve_points(measured[first].scores.cpu().numpy(), dataset, impressions, seed=seed)
+            write_curve(diversity_curve, curve, model=first, split=split)
     noise, faithful = measure_explanations(
         models[first], tables, limited[first], impressions, seed=seed, progress=progress
     )
-    return Evaluation(split, table, comparisons, noise, faithful)
+    return Evaluation(split, table, comparisons, noise, faithful, curve)
 
 
 class Measured(NamedTuple):
