@@ -146,10 +146,14 @@ def evaluate(
     split: SplitName = "test",
     scores: StrPath | None = None,
     scores_format: ScoresFormat = "mind",
+    diversity_curve: StrPath | None = None,
     seed: int = 0,
     progress: ProgressLike = None,
 ) -> Evaluation:
-    """Measure a run on a split of its dataset, with chance, popularity and, on simulated logs, an oracle."""
+    """Measure a run on a split of its dataset, with chance, popularity and, on simulated logs, an oracle.
+
+    `diversity_curve` gets a picture of accuracy against diversity (PNG or SVG), and its points as JSON next to it.
+    """
     from drpn.recipes.evaluate import evaluate as measure
 
     _check_choice("split", split, SplitName)
@@ -160,6 +164,7 @@ def evaluate(
         split=split,
         scores=_path(scores),
         scores_format=scores_format,
+        diversity_curve=_path(diversity_curve),
         seed=seed,
         progress=_progress(progress),
     )

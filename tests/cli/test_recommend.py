@@ -53,7 +53,9 @@ def test_json_of_one_user(drpn, run: Path) -> None:
     ranking = document(drpn, run, "--user", "U1", "--top", 2)
     assert list(ranking) == ["user_id", "known", "rows"]
     assert (ranking["user_id"], ranking["known"]) == ("U1", True)
-    assert [list(row) for row in ranking["rows"]] == [["rank", "news_id", "title", "score"]] * 2
+    keys = ["rank", "news_id", "title", "score", "reason", "plain_rank"]
+    assert [list(row) for row in ranking["rows"]] == [keys] * 2
+    assert [(row["reason"], row["plain_rank"]) for row in ranking["rows"]] == [("ranked", 1), ("ranked", 2)]
     expected = Recommender(Run.open(run).bundle()).recommend("U1", top=2)
     assert [(row["news_id"], row["title"]) for row in ranking["rows"]] == [
         (row.news_id, row.title) for row in expected.rows
@@ -145,3 +147,30 @@ def test_a_history_with_two_users_is_refused(drpn, run: Path) -> None:
 def test_an_empty_story_id_is_refused(drpn, run: Path) -> None:
     message = refused(drpn, "recommend", run, "--clicked", "")
     assert message.startswith("the history cannot be used: news_id is ''; it takes the id of a story")
+
+
+def test_diversity_and_fresh_stories(drpn, run: Path) -> None:
+    """N7 and N8 are the newest; of ten places, one is for the freshest story."""
+    options = ("--user", "nobody", "--diversity", 0.5, "--diversity-method", "calibrated")
+    mixed = document(drpn, run, *options, "--fresh", 0.5, "--popular", 0.2, "--top", 5)
+    recommender = Recommender(Run.open(run).bundle())
+    expected = recommender.recommend(
+        "nobody", diversity=0.5, diversity_method="calibrated", fresh=0.5, popular=0.2, top=5
+    )
+    assert [(row["news_id"], row["reason"], row["plain_rank"]) for row in mixed["rows"]] == [
+        (row.news_id, row.reason, row.plain_rank) for row in expected.rows
+    ]
+    assert {row["news_id"] for row in mixed["rows"] if row["reason"] == "fresh"} >= {"N7", "N8"}
+    shown = drpn("recommend", run, *options, "--fresh", 0.5, "--top", 4).stdout
+    assert "reason" in shown
+    assert "fresh" in shown
+    assert "reason" not in drpn("recommend", run, "--user", "nobody").stdout
+
+
+def test_wrong_shares(drpn, run: Path) -> None:
+    for options in (("--diversity", 1.5), ("--fresh", -0.1), ("--popular", 2), ("--diversity-method", "greedy")):
+        done = drpn("recommend", run, "--user", "U1", *options)
+        assert done.returncode == 2
+        assert options[0] in done.stderr
+    message = refused(drpn, "recommend", run, "--user", "U1", "--fresh", 0.6, "--popular", 0.6)
+    assert message == "fresh is 0.6 and popular 0.6; together they take at most 1"

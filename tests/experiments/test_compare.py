@@ -15,6 +15,7 @@ from torch import Tensor
 from drpn.dataset.folder import Dataset
 from drpn.errors import FolderError, OutputError, RunError, SettingsError, TrainingError
 from drpn.evaluation.bootstrap import paired
+from drpn.evaluation.diversity import DIVERSITY, DiversityMeter
 from drpn.evaluation.metrics import METRICS
 from drpn.experiments import compare as recipe
 from drpn.experiments import jobs
@@ -25,6 +26,7 @@ from drpn.models.baselines.nrms import Nrms
 from drpn.models.catalogue import CATALOGUE, Entry
 from drpn.output import lock_folder
 from drpn.preparation.settings import DataSettings
+from drpn.recipes.evaluate import reference_scores
 from drpn.recipes.prepare import prepare
 from drpn.recipes.settings import load_settings_of
 from drpn.training.loop import CHECKPOINT
@@ -128,6 +130,31 @@ def test_finished_runs_are_not_repeated(compared: Compared, small: Small, traine
     (tmp_path / "runs" / "nrms-1" / RESULT).unlink()
     assert small(tmp_path).rows == compared.rows
     assert trained == ["nrms-1"]
+
+
+def test_diversity_of_every_system(compared: Compared, data: Path) -> None:
+    rows = {row["model"]: row for row in compared.rows if row["group"] == "all"}
+    stored = [arrays(compared.out / "runs" / f"nrms-{seed}") for seed in (0, 1)]
+    for name in DIVERSITY:
+        by_seed = [np.nanmean(values[name]) for values in stored]
+        assert rows["nrms"][name] == pytest.approx(np.mean(by_seed), rel=1e-6)
+        low, high = rows["nrms"][f"{name}_interval"]
+        assert low <= rows["nrms"][name] <= high
+    dataset = Dataset.open(data)
+    impressions = dataset.impressions("test")
+    scores = reference_scores(dataset, impressions)["popularity"]
+    expected = DiversityMeter(dataset, impressions).measure(scores).mean()
+    assert {name: rows["popularity"][name] for name in DIVERSITY} == pytest.approx(expected)
+
+
+def test_results_without_diversity_are_still_read(compared: Compared, small: Small, tmp_path: Path) -> None:
+    """As older versions wrote them: the numbers that are missing are None, the others are as before."""
+    shutil.copytree(compared.out / "runs", tmp_path / "runs")
+    old = tmp_path / "runs" / "nrms-1" / ARRAYS
+    np.savez(old, **{name: values for name, values in arrays(old.parent).items() if name not in DIVERSITY})
+    for row, before in zip(small(tmp_path).rows, compared.rows, strict=True):
+        missing = {key for key in row if key.startswith(DIVERSITY)} if row["model"] == "nrms" else set()
+        assert row == before | dict.fromkeys(missing)
 
 
 def test_a_stopped_run_is_resumed(

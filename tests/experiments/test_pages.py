@@ -8,8 +8,17 @@ from typing import Any
 import pytest
 
 from drpn.dataset.folder import Dataset
+from drpn.evaluation.diversity import DIVERSITY
 from drpn.experiments.compare import Compared
-from drpn.experiments.pages import names_of, noise_tables, parts_of, tables, write_pages
+from drpn.experiments.pages import (
+    DIVERSITY_HEADS,
+    diversity_tables,
+    names_of,
+    noise_tables,
+    parts_of,
+    tables,
+    write_pages,
+)
 from drpn.experiments.paper import NAMES, TABLE2, TABLE3
 from drpn.experiments.table1 import is_mind_large, table1
 
@@ -87,11 +96,26 @@ def test_ceilings_stand_next_to_noise_auc(compared: Compared) -> None:
     assert [row[-2:] for row in table.rows if row and row[:2] == ("DRPN", "skipped")] == [tuple(expected)]
 
 
+def test_diversity_tables(compared: Compared) -> None:
+    main, *others = diversity_tables(2, compared.rows, compared.runs)
+    assert len(others) == 2
+    assert main.caption == "Diversity of the first ten stories. All impressions"
+    assert [row and row[0] for row in main.rows] == ["NRMS", None, "DRPN", None, "popularity", "oracle"]
+    assert list(main.heads[1:]) == list(DIVERSITY_HEADS.values())
+    row = next(row for row in compared.rows if (row["model"], row["group"]) == ("drpn", "all"))
+    cells = [f"{row[name]:.4f} ± {row[f'{name}_deviation']:.4f}" for name in DIVERSITY]
+    assert main.rows[2] == ("DRPN", *cells)
+    before = [{key: value for key, value in row.items() if "@10" not in key} for row in compared.rows]
+    old = diversity_tables(2, before, compared.runs)[0]
+    assert old.rows[0] == ("NRMS", "–", "–", "–", "–")
+
+
 def test_markdown_is_well_formed(compared: Compared) -> None:
     for name, comparisons in (("table2", 3), ("table3", 1)):
         page = (compared.out / f"{name}.md").read_text()
         blocks = re.findall(r"(?:^\|.*\n)+", page, re.MULTILINE)
-        assert len(blocks) == (5 if name == "table3" else 3)  # one more each for the noise AUC and gamma
+        # metrics and diversity for three groups; one more each for the noise AUC and gamma
+        assert len(blocks) == (8 if name == "table3" else 6)
         for block in blocks:
             lines = block.splitlines()
             assert len({line.count("|") for line in lines}) == 1

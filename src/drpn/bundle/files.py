@@ -9,6 +9,7 @@ news/ users/ …      the arrays of the dataset folder that ranking needs. Profi
 
 import dataclasses
 import shutil
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -23,7 +24,7 @@ from torch import Tensor
 
 from drpn.bundle.card import card
 from drpn.dataset.arrays import Array, ArrayReader, sha256
-from drpn.dataset.folder import SPLITS, Dataset
+from drpn.dataset.folder import SPLITS, Dataset, Impressions
 from drpn.dataset.requirements import REQUIREMENTS
 from drpn.dataset.times import end_of_log
 from drpn.errors import RunError
@@ -85,6 +86,7 @@ def write_bundle(
             shutil.copyfile(dataset.arrays.file(file_name), shipped)
         np.save(scratch / "news" / "recent.npy", _recent(dataset))
         np.save(scratch / "news" / "first_seen.npy", _first_seen(dataset))
+        np.save(scratch / "news" / "recent_clicks.npy", _recent_clicks(dataset))
         np.save(scratch / "users" / "trained.npy", dataset.trained_users)
         shape = data_shape(dataset)
         manifest = {
@@ -126,15 +128,30 @@ def _end(dataset: Dataset) -> np.datetime64:
 
 def _recent(dataset: Dataset) -> Any:
     """Whether each story was shown in the last 24 hours of the log; only such stories are recommended by default."""
-    end = _end(dataset)
     recent = np.zeros(len(dataset.news_ids), dtype=np.bool_)
+    for impressions, last_day in _last_day(dataset):
+        recent[np.asarray(impressions.candidates)[last_day]] = True
+    recent[0] = False
+    return recent
+
+
+def _recent_clicks(dataset: Dataset) -> Any:
+    """The clicks on each story in the last 24 hours of the log."""
+    clicks = np.zeros(len(dataset.news_ids), dtype=np.int64)
+    for impressions, last_day in _last_day(dataset):
+        clicked = np.asarray(impressions.candidates)[last_day & np.asarray(impressions.clicked)]
+        clicks += np.bincount(clicked, minlength=len(clicks))
+    return clicks
+
+
+def _last_day(dataset: Dataset) -> Iterator[tuple[Impressions, NDArray[np.bool_]]]:
+    """Yield the impressions of each split, and whether each candidate was shown in the last 24 hours of the log."""
+    end = _end(dataset)
     for split in SPLITS:
         impressions = dataset.impressions(split)
         times = np.asarray(impressions.times).astype("datetime64[s]")
         last_day = (times >= end - np.timedelta64(24, "h")) & (times <= end)
-        recent[np.asarray(impressions.candidates)[np.repeat(last_day, np.diff(impressions.offsets))]] = True
-    recent[0] = False
-    return recent
+        yield impressions, np.repeat(last_day, np.diff(impressions.offsets))
 
 
 def _first_seen(dataset: Dataset) -> Any:
@@ -237,6 +254,22 @@ class Bundle:
             raise RunError(f"{self.path} was written without the ages of stories; train again to limit them")
         moment = self.data.arrays.array("news/first_seen")[row]
         return None if np.isnat(moment) else moment.astype("datetime64[s]").item().replace(tzinfo=UTC)
+
+    def published(self, rows: Array) -> NDArray[np.int64]:
+        """The times at which stories were published or first shown, as seconds since 1970; lowest number: unknown."""
+        if "news/first_seen" not in self.data.arrays:
+            raise RunError(f"{self.path} was written without the ages of stories; train again to mix in fresh stories")
+        seconds: NDArray[np.int64] = (
+            self.data.arrays.array("news/first_seen")[rows].astype("datetime64[s]").view("int64")
+        )
+        return seconds
+
+    def recent_clicks(self, rows: Array) -> NDArray[np.int64]:
+        """The clicks on stories in the last 24 hours of the log."""
+        if "news/recent_clicks" not in self.data.arrays:
+            raise RunError(f"{self.path} was written without clicks on stories; train again to mix in popular stories")
+        clicks: NDArray[np.int64] = self.data.arrays.array("news/recent_clicks")[rows]
+        return clicks
 
 
 def _stories_met(model: ClickModel, data: Dataset) -> dict[str, Tensor]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,12 @@ from torch import Tensor
 
 from drpn.batches.batch import Context, Profiles
 from drpn.batches.tables import Tables
+from drpn.bundle.candidates import KnownStory, PoolFacts, StoryFacts
 from drpn.bundle.catalogue import StoryCatalogue
 from drpn.bundle.files import Bundle, pick_device
-from drpn.bundle.stories import NewStory, StoryReader
+from drpn.bundle.mixing import Mix, Pick, Reason, mixed
+from drpn.bundle.rerank import Method
+from drpn.bundle.stories import NewStory, StoryReader, as_utc
 from drpn.dataset.arrays import Array
 from drpn.errors import SettingsError
 from drpn.state.profile import Profile
@@ -32,6 +35,11 @@ class RankedStory:
     news_id: str
     title: str
     score: float
+    reason: Reason = "ranked"
+    """`diverse`: placed above a story of a higher score, because it differs more from the stories above (or fits the
+    user's categories better). `fresh` and `popular`: mixed in, whatever its score."""
+    plain_rank: int = 0
+    """The rank by score alone."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +87,7 @@ class Recommender:
         recent = np.flatnonzero(bundle.data.arrays.array("news/recent"))
         self._live = dict.fromkeys(bundle.data.news_ids[int(row)] for row in recent)
         self._added: dict[str, NewStory] = {}
+        self._facts = StoryFacts(bundle, settings["category_words"])
 
     @property
     def live(self) -> list[str]:
@@ -127,6 +136,10 @@ class Recommender:
         max_age_hours: float | None = None,
         moment: datetime | None = None,
         top: int = 10,
+        diversity: float = 0.0,
+        diversity_method: Method = "mmr",
+        fresh: float = 0.0,
+        popular: float = 0.0,
     ) -> Ranking:
         """Rank for one user.
 
@@ -134,6 +147,11 @@ class Recommender:
         the profile that the bundle has of the user; then the live stories are ranked that are not in it. Stories in
         `new` are ranked too, without being added to the catalogue. `moment` is the time of the request, by default the
         end of the log.
+
+        `diversity` from 0, the ranking by score, to 1 makes the list more diverse: with the method "mmr" stories differ
+        more from each other, with "calibrated" their categories have the shares of those that the user clicked.
+        `fresh` and `popular` are the shares of places for the newest stories and for those most often clicked in the
+        last 24 hours of the log.
         """
         if user_id is None and history is None:
             raise SettingsError("there is nobody to rank for; give a user id or a history")
@@ -146,6 +164,10 @@ class Recommender:
             max_age_hours=max_age_hours,
             moment=moment,
             top=top,
+            diversity=diversity,
+            diversity_method=diversity_method,
+            fresh=fresh,
+            popular=popular,
         )[0]
 
     def recommend_many(
@@ -159,6 +181,10 @@ class Recommender:
         max_age_hours: float | None = None,
         moment: datetime | None = None,
         top: int = 10,
+        diversity: float = 0.0,
+        diversity_method: Method = "mmr",
+        fresh: float = 0.0,
+        popular: float = 0.0,
     ) -> list[Ranking]:
         """Rank for many users at once; each is a user id or a history, or an id with its history in `histories`."""
         users = _listed(users, "users")
@@ -168,6 +194,7 @@ class Recommender:
             raise SettingsError(f"top is {top}; it takes 0 or more")
         if max_age_hours is not None and not max_age_hours >= 0:
             raise SettingsError(f"max_age_hours is {max_age_hours}; it takes 0 or more")
+        mix = Mix(diversity, diversity_method, fresh, popular)
         requests = [self._request(*pair) for pair in zip(users, histories or [None] * len(users), strict=True)]
         excluded = set(_ids(exclude, "exclude"))
         pool = self._live if candidates is None else dict.fromkeys(_ids(candidates, "candidates"))
@@ -177,7 +204,7 @@ class Recommender:
             for news_id in pool
             if news_id not in excluded and (max_age_hours is None or self._age_hours(news_id, moment) <= max_age_hours)
         ]
-        return self._rank(requests, chosen, new, moment, top, hide_profile=candidates is None)
+        return self._rank(requests, chosen, new, moment, top, mix, hide_profile=candidates is None)
 
     def _request(self, user: UserId | Profile, history: Profile | None) -> _Request:
         if isinstance(user, Profile) and history is not None:
@@ -214,6 +241,7 @@ class Recommender:
         new: Sequence[NewStory],
         moment: datetime | None,
         top: int,
+        mix: Mix,
         *,
         hide_profile: bool,
     ) -> list[Ranking]:
@@ -223,22 +251,33 @@ class Recommender:
         rankings = []
         with self.stories.temporary(self._reader.rows(new)) as fresh:
             candidates = torch.tensor([*self.stories.positions(pool), *fresh], dtype=torch.int64)
+            facts = None if mix.plain else PoolFacts(self._facts, [*map(self._story, pool), *new], mix)
             for chunk in _chunks(requests, self._users_at_once(len(candidates))):
                 scores = self._score(chunk, candidates, moment)
                 for request, row in zip(chunk, scores, strict=True):
                     hidden = [column[story] for story in request.hidden if story in column] if hide_profile else []
                     row[hidden] = -torch.inf
                     best, order = row.sort(descending=True, stable=True)
-                    count = min(top, len(row) - len(hidden))
+                    shown = len(row) - len(hidden)
+                    if facts is None:
+                        picks = [Pick(place, "ranked") for place in range(min(top, shown))]
+                    else:
+                        clicked = [self._story(news_id) for news_id in request.clicked]
+                        ranked = facts.ranked(order[:shown].numpy(), best[:shown].double().numpy(), clicked)
+                        picks = mixed(ranked, mix, top)
+                    places = [pick.place for pick in picks]
+                    listed = zip(picks, order[places].tolist(), best[places].tolist(), strict=True)
                     rows = tuple(
-                        RankedStory(rank, *self._names(index, pool, new), score)
-                        for rank, (index, score) in enumerate(
-                            zip(order[:count].tolist(), best[:count].tolist(), strict=True), start=1
-                        )
+                        RankedStory(rank, *self._names(index, pool, new), score, pick.reason, pick.place + 1)
+                        for rank, (pick, index, score) in enumerate(listed, start=1)
                     )
                     known = bool(request.clicked or request.skipped)
                     rankings.append(Ranking(request.user_id, known, rows, (*request.notes, *notes)))
         return rankings
+
+    def _story(self, news_id: str) -> KnownStory:
+        """A story that was added, or the row of a story of the bundle."""
+        return self._added.get(news_id) or self.stories.row(news_id)
 
     def _names(self, index: int, pool: list[str], new: Sequence[NewStory]) -> tuple[str, str]:
         """The id and the title of a candidate; new stories come after those of the pool."""
@@ -264,7 +303,7 @@ class Recommender:
             profile_rows.neighbours,
         ).to(device)
         encoded = self.stories.encoded
-        seconds = 0 if moment is None else int(_utc(moment).timestamp())
+        seconds = 0 if moment is None else int(as_utc(moment).timestamp())
         context = Context(torch.full((len(requests),), seconds, dtype=torch.int64, device=device))
         everyone = candidates.to(device).expand(len(requests), -1).contiguous()
         return self.model.match(encoded, self.model.read(encoded, profiles), everyone, context).float().cpu()
@@ -300,11 +339,7 @@ class Recommender:
             published = self.bundle.first_seen(self.stories.row(news_id))
         if published is None or moment is None:
             return 0.0
-        return (_utc(moment) - _utc(published)).total_seconds() / 3600
-
-
-def _utc(moment: datetime) -> datetime:
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+        return (as_utc(moment) - as_utc(published)).total_seconds() / 3600
 
 
 def _chunks(requests: Sequence[_Request], size: int) -> Iterator[Sequence[_Request]]:

@@ -3,7 +3,7 @@
 import difflib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cached_property
 
 import numpy as np
@@ -42,6 +42,11 @@ class NewStory:
         mentions = tuple(Mention(*mention) for mention in entities)
         for name, value in {**values, "published": published, "entities": mentions}.items():
             object.__setattr__(self, name, value)
+
+
+def as_utc(moment: datetime) -> datetime:
+    """The moment with its time zone, UTC if it has none."""
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
 
 
 def new_stories(

@@ -93,6 +93,14 @@ def evaluate(
             "MIND competition. jsonl: one JSON object per impression, with labels and scores."
         ),
     ] = "mind",
+    diversity_curve: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Draw nDCG@10 against diversity to this PNG or SVG file: each impression is re-ranked with several "
+            "values of the `diversity` of `drpn recommend`. A JSON file of the same name gets the numbers.",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Random seed of the bootstrap intervals.")] = 0,
     json: Json = False,
 ) -> None:
@@ -103,19 +111,32 @@ def evaluate(
     logs, with an oracle that knows the true interests. For DRPN models it also measures whether the weights are
     faithful to the scores and, on simulated logs, whether they tell real feedback from noise.
 
-    Writes a file only with --scores.
+    A second table tells how diverse the first ten stories of each impression are: the mean distance of two of them, the
+    share of the candidates' categories they cover, the share of the ten stories shown most often, and their novelty.
+
+    Writes files only with --scores and --diversity-curve.
 
     Example: `drpn evaluate run --scores ranks.txt`
+
+    Example: `drpn evaluate run --diversity-curve diversity.png`
     """
     from drpn.recipes.evaluate import evaluate as measure
 
     evaluation = measure(
-        run, split=split, scores=scores, scores_format=scores_format, seed=seed, progress=progress.for_terminal()
+        run,
+        split=split,
+        scores=scores,
+        scores_format=scores_format,
+        diversity_curve=diversity_curve,
+        seed=seed,
+        progress=progress.for_terminal(),
     )
     if json:
         printing.as_json(evaluation.as_dict())
     else:
         printing.evaluation(evaluation)
+        if diversity_curve:
+            print(f"picture: {terminal(str(diversity_curve))}")
 
 
 def recommend(
@@ -148,6 +169,29 @@ def recommend(
         typer.Option(min=0, metavar="HOURS", help="Leave out stories that were older at the end of the logs."),
     ] = None,
     top: Annotated[int, typer.Option(min=1, help="Number of stories to list.")] = 10,
+    diversity: Annotated[
+        float,
+        typer.Option(min=0, max=1, help="From 0, the plain ranking, to 1, the most diverse list."),
+    ] = 0.0,
+    diversity_method: Annotated[
+        Literal["mmr", "calibrated"],
+        typer.Option(
+            help="mmr: stories that differ from each other (maximal marginal relevance). calibrated: categories in the "
+            "shares that the user clicked."
+        ),
+    ] = "mmr",
+    fresh: Annotated[
+        float, typer.Option(min=0, max=1, metavar="SHARE", help="Share of places for the newest stories.")
+    ] = 0.0,
+    popular: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            max=1,
+            metavar="SHARE",
+            help="Share of places for the stories clicked most in the last day of the logs.",
+        ),
+    ] = 0.0,
     title: Annotated[
         list[str] | None,
         typer.Option(metavar="TEXT", help="Title of a new story to rank together with the others. Can be repeated."),
@@ -166,6 +210,11 @@ def recommend(
 
     Ranks the stories of the last day of the logs that the user has not clicked, or the given candidates, and any new
     titles you give. The profile of a user is as of the end of the logs. Prints a table for each user; writes nothing.
+
+    With --diversity, --fresh or --popular, the table says why each story is in its place: `ranked` by its score,
+    `diverse` (placed above stories of higher scores), `fresh` or `popular`, and which rank its score alone gives it.
+
+    Example: `drpn recommend run --user U42 --diversity 0.3 --fresh 0.1`
 
     Example: `drpn recommend run --user U42 --title "Chess champion loses to a newcomer" --category sports`
 
@@ -198,6 +247,10 @@ def recommend(
         exclude=exclude or (),
         max_age_hours=max_age,
         top=top,
+        diversity=diversity,
+        diversity_method=diversity_method,
+        fresh=fresh,
+        popular=popular,
     )
     for ranking in rankings:
         for note in ranking.notes:

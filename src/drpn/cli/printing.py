@@ -123,6 +123,8 @@ def evaluation(evaluated: "Evaluation") -> None:
             table.add_row(_name(row["model"]), *[_with_interval(row, name) for name in METRICS])
         console.print(table)
         console.print()
+    _print_diversity(console, [row for row in evaluated.rows if row["group"] == "all"], intervals=True)
+    console.print()
     for row in evaluated.comparisons:
         console.print(
             f"AUC of {_name(row['model'])} minus AUC of {_name(row['against'])}: {row['difference']:+.4f} "
@@ -134,11 +136,29 @@ def evaluation(evaluated: "Evaluation") -> None:
         _print_faithfulness(console, evaluated.faithful)
 
 
-def _with_interval(row: dict[str, Any], name: str) -> str:
+def _with_interval(row: dict[str, Any], name: str, digits: int = 4) -> str:
     if row[name] is None:
         return "–"
     low, high = row[f"{name}_interval"]
-    return f"{row[name]:.4f} [dim]{low:.3f}–{high:.3f}[/]"
+    return f"{row[name]:.{digits}f} [dim]{low:.{digits - 1}f}–{high:.{digits - 1}f}[/]"
+
+
+def _print_diversity(console: Console, rows: list[dict[str, Any]], *, intervals: bool = False) -> None:
+    """Print how diverse the first ten stories of each impression are; nothing if no system has these numbers."""
+    digits = {"distance@10": 4, "coverage@10": 4, "concentration@10": 4, "novelty@10": 2}
+    rows = [row for row in rows if row.get("distance@10") is not None]
+    if not rows:
+        return
+    heads = (name.removesuffix("@10") for name in digits)
+    table = Table("", *heads, title="Diversity of the first ten stories, all users", box=None, pad_edge=False)
+    table.title_justify = "left"
+    for row in rows:
+        cells = (
+            _with_interval(row, name, places) if intervals else f"{row[name]:.{places}f}"
+            for name, places in digits.items()
+        )
+        table.add_row(_name(row["model"]), *cells)
+    console.print(table)
 
 
 def _print_noise(console: Console, noise: dict[str, Any]) -> None:
@@ -183,7 +203,10 @@ def comparison(compared: "Compared") -> None:
         )
     for column in table.columns:
         column.no_wrap = True
-    Console().print(table)
+    console = Console()
+    console.print(table)
+    console.print()
+    _print_diversity(console, rows)
     models, seeds, comparisons = len(about["models"]), len(about["seeds"]), about["comparisons"]
     caution = f"; {comparisons} comparisons with DRPN, expect one interval in twenty to miss by chance"
     print(
@@ -260,10 +283,14 @@ def tuned(result: "Tuned") -> None:
 
 
 def ranking(ranked: "Ranking") -> None:
-    """Print a ranking as a table."""
-    table = Table("", "story", "score", "title", box=None, pad_edge=False)
+    """Print a ranking as a table; with the reason and the rank by score if any story is not where its score puts it."""
+    mixed = any(row.rank != row.plain_rank or row.reason != "ranked" for row in ranked.rows)
+    heads = ["", "story", "score", *(["reason", "by score"] if mixed else []), "title"]
+    table = Table(*heads, box=None, pad_edge=False)
     for row in ranked.rows:
-        table.add_row(str(row.rank), Text(terminal(row.news_id)), f"{row.score:.3f}", Text(terminal(row.title)))
+        why = [row.reason, str(row.plain_rank)] if mixed else []
+        numbers = [f"{row.score:.3f}", *why]
+        table.add_row(str(row.rank), Text(terminal(row.news_id)), *numbers, Text(terminal(row.title)))
     Console().print(table)
 
 

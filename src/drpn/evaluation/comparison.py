@@ -7,6 +7,7 @@ import numpy as np
 
 from drpn.dataset.arrays import Array
 from drpn.evaluation.bootstrap import DRAWS, Comparison, differences, intervals
+from drpn.evaluation.diversity import DIVERSITY, Diversity
 from drpn.evaluation.groups import masks
 from drpn.evaluation.metrics import METRICS, Metrics
 
@@ -20,6 +21,7 @@ def compared(
     has_profile: Array,
     *,
     base: str | None,
+    diversity: Mapping[str, Diversity] | None = None,
     seed: int = 0,
     draws: int = DRAWS,
 ) -> list[dict[str, Any]]:
@@ -27,13 +29,19 @@ def compared(
 
     A row has the keys of `groups.rows` and `<metric>_deviation`, the standard deviation over seeds (None with one
     seed). `auc_less_base` and `auc_less_popularity` are the paired AUC differences to the system `base` and to
-    popularity; their intervals are bootstrapped over users and seeds.
+    popularity; their intervals are bootstrapped over users and seeds. A system that is not in `diversity` has None in
+    place of these numbers.
     """
     return [
         {"model": name, "group": group} | numbers
         for group, mask in masks(has_profile).items()
         for name, numbers in _group_rows(
-            {name: metrics[mask] for name, metrics in systems.items()}, users[mask], base, seed, draws
+            {name: metrics[mask] for name, metrics in systems.items()},
+            {name: values[mask] for name, values in (diversity or {}).items()},
+            users[mask],
+            base,
+            seed,
+            draws,
         )
     ]
 
@@ -46,21 +54,27 @@ def deviation(values: Array) -> float | None:
 
 
 def _group_rows(
-    systems: Mapping[str, Metrics], users: Array, base: str | None, seed: int, draws: int
+    systems: Mapping[str, Metrics],
+    diversity: Mapping[str, Diversity],
+    users: Array,
+    base: str | None,
+    seed: int,
+    draws: int,
 ) -> list[tuple[str, dict[str, Any]]]:
     counted = {name: int(metrics.counted.sum()) for name, metrics in systems.items()}
+    empty = {key: None for name in (*METRICS, *DIVERSITY) for key in (name, f"{name}_interval", f"{name}_deviation")}
     if not any(counted.values()):
-        empty = dict.fromkeys(key for name in METRICS for key in (name, f"{name}_interval", f"{name}_deviation"))
         return [(name, {"impressions": 0, **empty, **dict.fromkeys(_REFERENCES)}) for name in systems]
-    rows: dict[str, dict[str, Any]] = {name: {"impressions": count} for name, count in counted.items()}
-    for metric in METRICS:
-        values = {name: metrics.by_name()[metric] for name, metrics in systems.items()}
-        for name, interval in intervals(values, users, np.random.default_rng(seed), draws).items():
-            rows[name] |= {
-                metric: interval.mean,
-                f"{metric}_interval": [interval.low, interval.high],
-                f"{metric}_deviation": deviation(values[name]),
-            }
+    rows: dict[str, dict[str, Any]] = {name: {"impressions": count, **empty} for name, count in counted.items()}
+    for measured in (systems, diversity):
+        for metric in next(iter(measured.values())).NAMES if measured else ():
+            values = {name: metrics.by_name()[metric] for name, metrics in measured.items()}
+            for name, interval in intervals(values, users, np.random.default_rng(seed), draws).items():
+                rows[name] |= {
+                    metric: interval.mean,
+                    f"{metric}_interval": [interval.low, interval.high],
+                    f"{metric}_deviation": deviation(values[name]),
+                }
     for key, reference in _REFERENCES.items():
         comparisons = _compare_with(systems, reference or base, users, seed, draws)
         for name, row in rows.items():

@@ -5,7 +5,7 @@ the dataset folder. Tied candidates share the mean gain of their ranks: of 1/ran
 beyond rank k). In AUC a tied pair counts half. A constant scorer therefore gets the expected metrics of a random order.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,54 +15,27 @@ from torch import Tensor
 
 from drpn.dataset.arrays import Array
 from drpn.errors import ScoreError
+from drpn.evaluation.values import Floats as Floats
+from drpn.evaluation.values import ImpressionValues
 
-Floats = NDArray[np.float64]
 METRICS = ("auc", "mrr", "ndcg@5", "ndcg@10")
 _AT_ONCE = {"cpu": 1 << 18, "cuda": 1 << 25}
 """Maximum number of candidates that are sorted at once."""
 
 
 @dataclass(frozen=True)
-class Metrics:
+class Metrics(ImpressionValues):
     """One value per impression; NaN for impressions without a click or without a skip.
 
     With several seeds the arrays are (seeds, impressions).
     """
 
+    NAMES = METRICS
+
     auc: Floats
     mrr: Floats
     ndcg5: Floats
     ndcg10: Floats
-
-    @classmethod
-    def of_seeds(cls, seeds: Sequence["Metrics"]) -> "Metrics":
-        """Stack the metrics of several seeds on the same impressions."""
-        return cls(
-            *(np.stack(arrays) for arrays in zip(*(metrics.by_name().values() for metrics in seeds), strict=True))
-        )
-
-    @property
-    def counted(self) -> NDArray[np.bool_]:
-        """Return (impressions): whether the impression has a click and a skip."""
-        return np.asarray(~np.isnan(np.atleast_2d(self.auc)).any(axis=0))
-
-    def by_name(self) -> dict[str, Floats]:
-        """Return the arrays by their names in METRICS."""
-        return dict(zip(METRICS, (self.auc, self.mrr, self.ndcg5, self.ndcg10), strict=True))
-
-    def mean(self) -> dict[str, float]:
-        """Return the mean of each metric over the counted impressions; NaN if there are none."""
-        counted = self.counted
-        if not counted.any():
-            return dict.fromkeys(METRICS, float("nan"))
-        return {name: float(values[..., counted].mean()) for name, values in self.by_name().items()}
-
-    def __getitem__(self, impressions: Array) -> "Metrics":
-        return Metrics(*(values[..., impressions] for values in self.by_name().values()))
-
-    def __len__(self) -> int:
-        """Return the number of impressions."""
-        return int(self.auc.shape[-1])
 
 
 def measure(scores: Array | Tensor, clicked: Array, offsets: Array) -> Metrics:
@@ -72,7 +45,7 @@ def measure(scores: Array | Tensor, clicked: Array, offsets: Array) -> Metrics:
     labels, starts = (torch.from_numpy(np.array(array)).to(flat.device) for array in (clicked, offsets))
     gains = _CumulativeGains.up_to(int(np.diff(offsets).max(initial=0)), flat.device)
     result = torch.full((len(METRICS), len(offsets) - 1), torch.nan, dtype=torch.float64, device=flat.device)
-    for rows in _chunks(offsets, _AT_ONCE[flat.device.type]):
+    for rows in chunks(offsets, _AT_ONCE[flat.device.type]):
         chunk = slice(int(offsets[rows.start]), int(offsets[rows.stop]))
         chunk_offsets = starts[rows.start : rows.stop + 1] - offsets[rows.start]
         result[:, rows] = _measure_chunk(flat[chunk], labels[chunk], chunk_offsets, gains)
@@ -83,7 +56,7 @@ def ranks(scores: Array, offsets: Array) -> NDArray[np.int64]:
     """Return the rank of each candidate in its impression, 1 for the highest score; ties keep their order."""
     check(scores, scores, offsets)
     result = np.empty(len(scores), dtype=np.int64)
-    for rows in _chunks(offsets, _AT_ONCE["cpu"]):
+    for rows in chunks(offsets, _AT_ONCE["cpu"]):
         chunk_offsets = offsets[rows.start : rows.stop + 1] - offsets[rows.start]
         chunk = slice(int(offsets[rows.start]), int(offsets[rows.stop]))
         impression = np.repeat(np.arange(len(chunk_offsets) - 1), np.diff(chunk_offsets))
@@ -177,7 +150,7 @@ def _measure_chunk(scores: Tensor, clicked: Tensor, offsets: Tensor, gains: _Cum
     return torch.where(counted, values, torch.nan)
 
 
-def _chunks(offsets: Array, candidates: int) -> Iterator[slice]:
+def chunks(offsets: Array, candidates: int) -> Iterator[slice]:
     """Yield slices of whole impressions with at most `candidates` candidates (or one impression), and at least one."""
     start, last = 0, len(offsets) - 1
     while start < last:

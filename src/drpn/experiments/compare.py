@@ -15,6 +15,7 @@ from drpn.dataset.folder import Dataset, SplitName
 from drpn.errors import FolderError, RunError, SettingsError, TrainingError
 from drpn.evaluation.baselines import chance
 from drpn.evaluation.comparison import compared
+from drpn.evaluation.diversity import Diversity, DiversityMeter
 from drpn.evaluation.metrics import Metrics, measure
 from drpn.experiments.claims import Judged, judge_groups, write_claims
 from drpn.experiments.jobs import run_tasks
@@ -190,9 +191,16 @@ def _gather(
     for task in tasks:
         results.setdefault(task.model, []).append(read_result(task, dataset))
     systems = {name: Metrics.of_seeds([run.metrics for run in by_seed]) for name, by_seed in results.items()}
+    diversity = {
+        name: Diversity.of_seeds(by_seed)
+        for name, runs_of_model in results.items()
+        if len(by_seed := [run.diversity for run in runs_of_model if run.diversity is not None]) == len(runs_of_model)
+    }
+    meter = DiversityMeter(dataset, impressions)
     for name, scores in reference_scores(dataset, impressions).items():
         if name != "chance":
             systems[name] = measure(scores, impressions.clicked, impressions.offsets)
+            diversity[name] = meter.measure(scores)
     runs = [run.facts for by_seed in results.values() for run in by_seed]
     about: About = {
         "drpn": VERSION,
@@ -213,7 +221,7 @@ def _gather(
         "base": BASE if BASE in systems else None,
         "comparisons": len(systems) - 1 if BASE in systems else 0,
     }
-    rows = compared(systems, users, profiled, base=BASE)
+    rows = compared(systems, users, profiled, base=BASE, diversity=diversity)
     claims = judge_groups(systems, users, profiled)
     return Compared(out, about, rows, runs, systems, users, profiled, claims)
 

@@ -8,6 +8,7 @@ from typing import Any, TypedDict
 import numpy as np
 
 from drpn import escape
+from drpn.evaluation.diversity import DIVERSITY
 from drpn.evaluation.metrics import METRICS
 from drpn.evaluation.tables import RULE, Table, latex, markdown
 from drpn.experiments.paper import BASE, NAMES, TABLE2, TABLE3
@@ -22,6 +23,12 @@ GROUPS = {
     "without_profile": "Impressions of users without a profile",
 }
 HEADS = {"auc": "AUC", "mrr": "MRR", "ndcg@5": "nDCG@5", "ndcg@10": "nDCG@10"}
+DIVERSITY_HEADS = {
+    "distance@10": "intra-list distance",
+    "coverage@10": "category coverage",
+    "concentration@10": "share of the ten most shown",
+    "novelty@10": "novelty, bits",
+}
 DIFFERENCE = "AUC minus DRPN's, 95 % interval"
 DECAY = "weight decay"
 SPEEDS = {
@@ -74,6 +81,7 @@ def write_pages(out: Path, about: About, rows: Sequence[Row], runs: Sequence[Row
     for number in TITLES:
         parts = tables(number, about, rows, runs)
         paragraphs = preface(parts, about, runs)
+        parts += diversity_tables(number, rows, runs)
         parts += [*noise_tables(runs), *gamma_tables(runs)] if number == 3 else []
         page = [f"# Table {number}. {TITLES[number]}", "", *(line for text in paragraphs for line in (text, ""))]
         for part in parts:
@@ -91,9 +99,8 @@ def tables(number: int, about: About, rows: Sequence[Row], runs: Sequence[Row]) 
 
     Groups without impressions are left out, and so is the second table if it would repeat the first.
     """
-    names, trained = names_of(runs), list(dict.fromkeys(run["model"] for run in runs))
-    references = [row["model"] for row in rows if row["group"] == "all" and row["model"] not in trained]
-    parts = parts_of(number, trained, references)
+    names, parts = names_of(runs), _parts(number, rows, runs)
+    trained = list(dict.fromkeys(run["model"] for run in runs))
     reported = REPORTED[number] if about["data"]["mind_large"] else {}
     result = []
     for group, title in shown_groups(rows).items():
@@ -111,6 +118,30 @@ def tables(number: int, about: About, rows: Sequence[Row], runs: Sequence[Row]) 
         count = _impressions(rows, group)
         result.append(Table(f"{title}, {count:,} with a click and a skip", tuple(heads), tuple(body)))
     return result
+
+
+def diversity_tables(number: int, rows: Sequence[Row], runs: Sequence[Row]) -> list[Table]:
+    """Return the diversity of the first ten stories of each impression, for the systems and groups of `tables`."""
+    names, parts = names_of(runs), _parts(number, rows, runs)
+    result = []
+    for group, title in shown_groups(rows).items():
+        row_of = {row["model"]: row for row in rows if row["group"] == group}
+        body: list[tuple[str, ...] | None] = []
+        for part in parts:
+            lines = [
+                (names.get(model, model), *(_mean(row_of[model], name, None) for name in DIVERSITY)) for model in part
+            ]
+            body += [*([RULE] if body and lines else []), *lines]
+        caption = f"Diversity of the first ten stories. {title}"
+        result.append(Table(caption, ("", *(DIVERSITY_HEADS[name] for name in DIVERSITY)), tuple(body)))
+    return result
+
+
+def _parts(number: int, rows: Sequence[Row], runs: Sequence[Row]) -> list[list[str]]:
+    """Return the systems of a table: the trained ones, and the references that the rows have too."""
+    trained = list(dict.fromkeys(run["model"] for run in runs))
+    references = [row["model"] for row in rows if row["group"] == "all" and row["model"] not in trained]
+    return parts_of(number, trained, references)
 
 
 def shown_groups(rows: Sequence[Row]) -> dict[str, str]:
@@ -258,7 +289,7 @@ def _line(
 
 
 def _mean(row: Row, name: str, best: float | None) -> str:
-    if row[name] is None:
+    if row.get(name) is None:  # groups without impressions; older results have no diversity
         return "–"
     spread = row[f"{name}_deviation"]
     text = f"{row[name]:.4f}" + (f" ± {spread:.4f}" if spread is not None else "")

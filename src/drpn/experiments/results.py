@@ -11,6 +11,7 @@ import numpy as np
 from drpn import versioned
 from drpn.dataset.folder import Dataset
 from drpn.errors import RunError
+from drpn.evaluation.diversity import DIVERSITY, Diversity
 from drpn.evaluation.metrics import METRICS, Metrics
 from drpn.output import atomic_file
 from drpn.recipes.runs import BUNDLE, CURVE_PICTURE, RUN, Run, first_difference, former_settings, sections
@@ -62,6 +63,8 @@ class Result:
 
     facts: dict[str, Any]
     metrics: Metrics
+    diversity: Diversity | None
+    """None in results of older versions."""
 
 
 def fingerprint(files: dict[str, str]) -> str:
@@ -89,9 +92,10 @@ def difference(task: Task) -> str | None:
     return None if data == task.data else "another dataset"
 
 
-def write_result(task: Task, facts: dict[str, Any], metrics: Metrics) -> None:
+def write_result(task: Task, facts: dict[str, Any], metrics: Metrics, diversity: Diversity) -> None:
     """Write both files; remove the other files of the run unless the weights are kept."""
-    arrays = {name: values.astype(np.float32) for name, values in metrics.by_name().items()}
+    values_by_name = metrics.by_name() | diversity.by_name()
+    arrays = {name: values.astype(np.float32) for name, values in values_by_name.items()}
     with atomic_file(task.out / ARRAYS) as scratch, scratch.open("wb") as stream:
         np.savez_compressed(stream, **arrays)  # type: ignore[arg-type]  # mypy thinks a name could be `allow_pickle`
     header = {"format": FORMAT, "model": task.model, "seed": task.training.seed, "data": task.data}
@@ -110,13 +114,15 @@ def read_result(task: Task, dataset: Dataset) -> Result:
     try:
         with np.load(file) as stored:
             arrays = [stored[name].astype(np.float64) for name in METRICS]
+            has_diversity = all(name in stored for name in DIVERSITY)
+            diverse = [stored[name].astype(np.float64) for name in DIVERSITY] if has_diversity else []
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise RunError(f"{file} does not hold the metrics of a run; remove {task.out} to train again") from error
-    if any(values.shape != (impressions,) for values in arrays):
+    if any(values.shape != (impressions,) for values in (*arrays, *diverse)):
         raise RunError(
             f"{file} does not fit the {impressions:,} test impressions of the dataset; remove {task.out} to train again"
         )
-    return Result(_read(task.out / RESULT), Metrics(*arrays))
+    return Result(_read(task.out / RESULT), Metrics(*arrays), Diversity(*diverse) if diverse else None)
 
 
 def _read(file: Path) -> dict[str, Any]:

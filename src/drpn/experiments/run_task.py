@@ -10,6 +10,7 @@ import torch
 from drpn.batches.tables import Tables
 from drpn.bundle.files import pick_device
 from drpn.dataset.folder import Dataset
+from drpn.evaluation.diversity import Diversity, DiversityMeter
 from drpn.evaluation.metrics import Metrics
 from drpn.experiments.results import Task, write_result
 from drpn.layers.precision import Precision
@@ -48,7 +49,7 @@ def run_task(task: Task, progress: Progress) -> None:
     on_cpu = use_threads(threads) if threads else nullcontext()
     with explain_out_of_memory("model.size", task.settings.size), on_cpu:
         dataset = Dataset.open(task.folder, verify=False)
-        metrics, measured = _measure(bundle.model, dataset, task.training.precision)
+        metrics, diversity, measured = _measure(bundle.model, dataset, task.training.precision)
     facts = {
         "content": bundle.model.content,
         "parameters": sum(parameter.numel() for parameter in bundle.model.parameters()),
@@ -64,7 +65,7 @@ def run_task(task: Task, progress: Progress) -> None:
         "threads": threads,
         "machine": machine(),
     }
-    write_result(task, facts, metrics)
+    write_result(task, facts, metrics, diversity)
     auc = metrics.mean()["auc"]
     progress.note(f"test AUC {auc:.4f}, trained in {facts['training_seconds']:.0f} s")
 
@@ -77,20 +78,22 @@ def free_gpu_memory() -> None:
         torch.cuda.empty_cache()
 
 
-def _measure(model: ClickModel, dataset: Dataset, precision: Precision) -> tuple[Metrics, dict[str, Any]]:
-    """Return the test metrics and the facts about them: speed, means and, for a DRPN, gamma and noise AUC."""
+def _measure(model: ClickModel, dataset: Dataset, precision: Precision) -> tuple[Metrics, Diversity, dict[str, Any]]:
+    """Return metrics and diversity on the test split, and facts: speed, means and, for a DRPN, gamma and noise AUC."""
     device = pick_device()
+    meter = DiversityMeter(dataset, dataset.impressions("test"), device)
     model, dataset = model.to(device), model.limit(dataset)
     tables = Tables.from_dataset(dataset, device, reads=model.reads, needs=model.requirements)
     impressions = dataset.impressions("test")
-    _, metrics, seconds = measure_model(model, tables, impressions, Silent(), precision=precision, warm_up=True)
+    scores, metrics, seconds = measure_model(model, tables, impressions, Silent(), precision=precision, warm_up=True)
+    diversity = meter.measure(scores)
     facts: dict[str, Any] = {"impressions_per_second": round(len(impressions) / seconds, 1)}
-    facts["test"] = {name: round(value, 6) for name, value in metrics.mean().items()}
+    facts["test"] = {name: round(value, 6) for name, value in (metrics.mean() | diversity.mean()).items()}
     if isinstance(model, Drpn):
         parameters = model.named_parameters()
         facts["gamma"] = {name: round(value.item(), 4) for name, value in parameters if name.endswith("gamma")}
         facts["noise"] = measure_noise(model, Tables.from_dataset(dataset, device, moving=False), dataset)
-    return metrics, facts
+    return metrics, diversity, facts
 
 
 def _samples_per_second(curve: list[dict[str, Any]], clicks: int) -> float:

@@ -17,6 +17,7 @@ from drpn.dataset.arrays import Array
 from drpn.dataset.folder import Dataset, Impressions, SplitName
 from drpn.evaluation.baselines import chance, popularity
 from drpn.evaluation.bootstrap import interval, paired
+from drpn.evaluation.diversity import Diversity, DiversityMeter
 from drpn.evaluation.groups import rows
 from drpn.evaluation.metrics import Metrics, measure
 from drpn.evaluation.scoring import score_on_device
@@ -27,6 +28,9 @@ from drpn.models.base import ClickModel
 from drpn.models.drpn import Drpn
 from drpn.models.encode import encode_all
 from drpn.progress import Progress, Silent
+from drpn.recipes.diversity import diversity_curve as curve_points
+from drpn.recipes.diversity import write_curve
+from drpn.recipes.explain import check_picture_format
 from drpn.recipes.noise import measure_noise
 from drpn.recipes.runs import Run
 from drpn.training.threads import choose_threads, use_threads
@@ -45,6 +49,8 @@ class Evaluation:
     """Noise AUC of the first model; None without ground truth or for models other than DRPN."""
     faithful: dict[str, Any] | None
     """Mean score change of the first model when one story of the profile is left out; None for other models."""
+    diversity_curve: list[dict[str, Any]] | None = None
+    """The first model with each method and value of `diversity`; None unless asked for."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields as a JSON-ready dictionary."""
@@ -57,10 +63,15 @@ def evaluate(
     split: SplitName = "test",
     scores: Path | None = None,
     scores_format: ScoresFormat = "mind",
+    diversity_curve: Path | None = None,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Evaluate a run on a split of its dataset; write its scores to the file `scores` if given."""
+    """Evaluate a run on a split of its dataset; write its scores to the file `scores` if given.
+
+    `diversity_curve` gets a picture of accuracy against diversity, and a JSON file of the same name its points.
+    """
+    check_picture_format(diversity_curve)
     run = Run.open(path)
     models = {run.facts["model"]: run.bundle().model}
     training = run.facts["settings"]["training"]
@@ -73,6 +84,7 @@ def evaluate(
             precision=training["precision"],
             scores=scores,
             scores_format=scores_format,
+            diversity_curve=diversity_curve,
             seed=seed,
             progress=progress,
         )
@@ -86,12 +98,14 @@ def measure_models(
     precision: Precision = "auto",
     scores: Path | None = None,
     scores_format: ScoresFormat = "mind",
+    diversity_curve: Path | None = None,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Evaluate models on one split, next to chance, popularity and, on simulated logs, the oracle.
 
-    The first model is compared with every other system; noise, faithfulness and the file `scores` are about it alone.
+    The first model is compared with every other system; noise, faithfulness and the files `scores` and
+    `diversity_curve` are about it alone.
     """
     progress = progress or Silent()
     impressions = dataset.impressions(split)
@@ -112,17 +126,26 @@ def measure_models(
     if scores is not None:
         first_scores = measured[first].scores.cpu().numpy()
         write_scores(scores, scores_format, impressions, first_scores, dataset.user_ids, dataset.news_ids)
+    references = reference_scores(dataset, impressions)
+    metrics = {name: model.metrics for name, model in measured.items()} | {
+        name: measure(values, impressions.clicked, impressions.offsets) for name, values in references.items()
+    }
+    with progress.stage("diversity"):
+        meter = DiversityMeter(dataset, impressions, device)
+        ranked = {name: model.scores for name, model in measured.items()} | references
+        diversity = {name: meter.measure(values) for name, values in ranked.items()}
     with progress.stage("confidence intervals"):
-        metrics = {name: model.metrics for name, model in measured.items()} | {
-            name: measure(values, impressions.clicked, impressions.offsets)
-            for name, values in reference_scores(dataset, impressions).items()
-        }
-        table, comparisons = compare(metrics, dataset, impressions, seed=seed)
+        table, comparisons = compare(metrics, diversity, dataset, impressions, seed=seed)
+    curve = None
+    if diversity_curve is not None:
+        with progress.stage("diversity curve"):
+            curve = curve_points(measured[first].scores.cpu().numpy(), dataset, impressions, seed=seed)
+            write_curve(diversity_curve, curve, model=first, split=split)
     tables = Tables.from_dataset(limited[first], device, moving=False) if dataset.live else tables
     noise, faithful = measure_explanations(
         models[first], tables, limited[first], impressions, seed=seed, progress=progress
     )
-    return Evaluation(split, table, comparisons, noise, faithful)
+    return Evaluation(split, table, comparisons, noise, faithful, curve)
 
 
 class Measured(NamedTuple):
@@ -172,14 +195,20 @@ def reference_scores(dataset: Dataset, impressions: Impressions) -> dict[str, Ar
 
 
 def compare(
-    measured: Mapping[str, Metrics], dataset: Dataset, impressions: Impressions, *, seed: int
+    measured: Mapping[str, Metrics],
+    diversity: Mapping[str, Diversity],
+    dataset: Dataset,
+    impressions: Impressions,
+    *,
+    seed: int,
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the table rows of all systems, and the paired AUC difference of the first to each of the others."""
     users = np.asarray(impressions.users)
+    profiled = has_profile(dataset, users)
     table = [
         row
         for name, metrics in measured.items()
-        for row in rows(name, metrics, users, has_profile(dataset, users), np.random.default_rng(seed))
+        for row in rows(name, metrics, users, profiled, np.random.default_rng(seed), diversity=diversity[name])
     ]
     (first, first_metrics), *others = measured.items()
     comparisons = [

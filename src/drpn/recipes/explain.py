@@ -22,7 +22,7 @@ RECENT = 20
 def explain(run_path: Path, user_id: str, out: Path | None = None, *, progress: Progress | None = None) -> Trace:
     """Trace a user and their last impression; draw the picture to `out` if given."""
     progress = progress or Silent()
-    _check_format(out)
+    check_picture_format(out)
     with progress.stage("opening the run"):
         run = Run.open(run_path)
         bundle, dataset = run.bundle(), run.dataset()
@@ -99,7 +99,8 @@ def _user_row(dataset: Dataset, user_id: str) -> int:
     )
 
 
-def _check_format(out: Path | None) -> None:
+def check_picture_format(out: Path | None) -> None:
+    """Raise an error unless the file name ends in a format of pictures."""
     if out is not None:
         from drpn.drawing.pictures import FORMATS
 
