@@ -35,7 +35,9 @@ class DataSettings:
     that read them; 0: none. If more than 100 users clicked a story, they are divided, in the order of their ids, into
     even groups of at most 100, and only users of the same group are linked: all pairs would be too many to count."""
     history: bool = False
-    """Add the clicks before the log, if it has them, in front of those of the profile window."""
+    """Add the clicks before the log, if it has them, in front of those of the profile window. Clicks that have a time
+    enter at that time; those that are later than the profile window count only in the profiles of the end of the log.
+    """
     users: Literal["all", "with-profile"] = "all"
     """Whose impressions are kept for training, validation and test: those of all users, or, as in the paper's
     experiments, only those of users with a profile."""
