@@ -139,10 +139,15 @@ def evaluate(
     split: SplitName = "test",
     scores: StrPath | None = None,
     scores_format: ScoresFormat = "mind",
+    noise: bool = False,
     seed: int = 0,
     progress: ProgressLike = None,
 ) -> Evaluation:
-    """Measure a run on a split of its dataset, with chance, popularity and, on simulated logs, an oracle."""
+    """Measure a run on a split of its dataset, with chance, popularity and, on simulated logs, an oracle.
+
+    `noise=True` also measures whether the weights of a DRPN predict the read times of clicks, and is refused if the
+    logs have neither read times nor a simulator's truth.
+    """
     from drpn.recipes.evaluate import evaluate as measure
 
     _check_choice("split", split, SplitName)
@@ -153,6 +158,7 @@ def evaluate(
         split=split,
         scores=_path(scores),
         scores_format=scores_format,
+        noise=noise,
         seed=seed,
         progress=_progress(progress),
     )

@@ -93,6 +93,14 @@ def evaluate(
             "MIND competition. jsonl: one JSON object per impression, with labels and scores."
         ),
     ] = "mind",
+    noise: Annotated[
+        bool,
+        typer.Option(
+            "--noise",
+            help="Measure whether the weights find noise, also by the read times of clicks; refused if the logs have "
+            "neither read times nor a simulator's truth.",
+        ),
+    ] = False,
     seed: Annotated[int, typer.Option(help="Random seed of the bootstrap intervals.")] = 0,
     json: Json = False,
 ) -> None:
@@ -101,7 +109,8 @@ def evaluate(
     Prints AUC, MRR, nDCG@5 and nDCG@10 with 95 % bootstrap intervals over users: for all impressions, for users with a
     profile (as in the paper) and for users without. Compares the model with chance and popularity and, on simulated
     logs, with an oracle that knows the true interests. For DRPN models it also measures whether the weights are
-    faithful to the scores and, on simulated logs, whether they tell real feedback from noise.
+    faithful to the scores and, on simulated logs, whether they tell real feedback from noise. With --noise it also
+    measures, on logs with read times, whether clicks with large weights were read for 5 seconds or more.
 
     Writes a file only with --scores.
 
@@ -110,7 +119,13 @@ def evaluate(
     from drpn.recipes.evaluate import evaluate as measure
 
     evaluation = measure(
-        run, split=split, scores=scores, scores_format=scores_format, seed=seed, progress=progress.for_terminal()
+        run,
+        split=split,
+        scores=scores,
+        scores_format=scores_format,
+        noise=noise,
+        seed=seed,
+        progress=progress.for_terminal(),
     )
     if json:
         printing.as_json(evaluation.as_dict())

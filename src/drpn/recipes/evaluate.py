@@ -27,7 +27,7 @@ from drpn.models.base import ClickModel
 from drpn.models.drpn import Drpn
 from drpn.models.encode import encode_all
 from drpn.progress import Progress, Silent
-from drpn.recipes.noise import measure_noise
+from drpn.recipes.noise import measure_noise, measure_read_times, require_evidence
 from drpn.recipes.runs import Run
 from drpn.training.threads import choose_threads, use_threads
 
@@ -45,6 +45,9 @@ class Evaluation:
     """Noise AUC of the first model; None without ground truth or for models other than DRPN."""
     faithful: dict[str, Any] | None
     """Mean score change of the first model when one story of the profile is left out; None for other models."""
+    read_times: dict[str, Any] | None = None
+    """How well the first model's weights predict that clicks were read; None unless requested, or without read times.
+    """
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields as a JSON-ready dictionary."""
@@ -57,10 +60,14 @@ def evaluate(
     split: SplitName = "test",
     scores: Path | None = None,
     scores_format: ScoresFormat = "mind",
+    noise: bool = False,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Evaluate a run on a split of its dataset; write its scores to the file `scores` if given."""
+    """Evaluate a run on a split of its dataset; write its scores to the file `scores` if given.
+
+    `noise` requires evidence of noise, and adds that of read times; noise of simulated logs is measured without it.
+    """
     run = Run.open(path)
     models = {run.facts["model"]: run.bundle().model}
     training = run.facts["settings"]["training"]
@@ -73,6 +80,7 @@ def evaluate(
             precision=training["precision"],
             scores=scores,
             scores_format=scores_format,
+            noise=noise,
             seed=seed,
             progress=progress,
         )
@@ -86,17 +94,21 @@ def measure_models(
     precision: Precision = "auto",
     scores: Path | None = None,
     scores_format: ScoresFormat = "mind",
+    noise: bool = False,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Evaluate models on one split, next to chance, popularity and, on simulated logs, the oracle.
 
     The first model is compared with every other system; noise, faithfulness and the file `scores` are about it alone.
+    `noise` requires evidence of noise, and adds that of read times.
     """
     progress = progress or Silent()
     impressions = dataset.impressions(split)
     device = pick_device()
     first = next(iter(models))
+    if noise:
+        require_evidence(models[first], dataset)
     limited = {name: model.limit(dataset) for name, model in models.items()}
     tables = Tables.from_dataset(limited[first], device)
     measured = {
@@ -118,10 +130,10 @@ def measure_models(
             for name, values in reference_scores(dataset, impressions).items()
         }
         table, comparisons = compare(metrics, dataset, impressions, seed=seed)
-    noise, faithful = measure_explanations(
-        models[first], tables, limited[first], impressions, seed=seed, progress=progress
+    noise_auc, faithful, read_times = measure_explanations(
+        models[first], tables, limited[first], impressions, read_times=noise, seed=seed, progress=progress
     )
-    return Evaluation(split, table, comparisons, noise, faithful)
+    return Evaluation(split, table, comparisons, noise_auc, faithful, read_times)
 
 
 class Measured(NamedTuple):
@@ -197,17 +209,28 @@ def has_profile(dataset: Dataset, users: Array) -> Array:
 
 @torch.no_grad()
 def measure_explanations(
-    model: ClickModel, tables: Tables, dataset: Dataset, impressions: Impressions, *, seed: int, progress: Progress
-) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-    """Return noise AUC and faithfulness; None for models without denoising or content weights."""
+    model: ClickModel,
+    tables: Tables,
+    dataset: Dataset,
+    impressions: Impressions,
+    *,
+    read_times: bool = False,
+    seed: int,
+    progress: Progress,
+) -> tuple[dict[str, Any] | None, dict[str, Any] | None, dict[str, Any] | None]:
+    """Return noise AUC, faithfulness and, if requested, read times; None for models without such weights."""
     if not isinstance(model, Drpn):
-        return None, None
+        return None, None, None
     encoded = encode_all(model, tables.news)
     noise = measure_noise(model, tables, dataset, seed=seed, encoded=encoded, progress=progress)
+    reading = None
+    if read_times:
+        reading = measure_read_times(model, tables, dataset, seed=seed, encoded=encoded, progress=progress)
     rng = np.random.default_rng(seed)
     changes = faithfulness(model, tables, impressions, rng, encoded=encoded, progress=progress)
     if not changes.users:
-        return noise, None
+        return noise, None, reading
     excess = interval(changes.most_less_random, np.arange(changes.users), rng)
     numbers = {name: getattr(changes, name) for name in ("users", "side", "most", "random", "least", "spread")}
-    return noise, numbers | {"most_less_random": excess.mean, "most_less_random_interval": [excess.low, excess.high]}
+    numbers |= {"most_less_random": excess.mean, "most_less_random_interval": [excess.low, excess.high]}
+    return noise, numbers, reading
