@@ -147,12 +147,15 @@ def evaluate(
     scores: StrPath | None = None,
     scores_format: ScoresFormat = "mind",
     diversity_curve: StrPath | None = None,
+    noise: bool = False,
     seed: int = 0,
     progress: ProgressLike = None,
 ) -> Evaluation:
     """Measure a run on a split of its dataset, with chance, popularity and, on simulated logs, an oracle.
 
     `diversity_curve` gets a picture of accuracy against diversity (PNG or SVG), and its points as JSON next to it.
+    `noise=True` also measures whether the weights of a DRPN predict the read times of clicks, and is refused if the
+    logs have neither read times nor a simulator's truth.
     """
     from drpn.recipes.evaluate import evaluate as measure
 
@@ -165,6 +168,7 @@ def evaluate(
         scores=_path(scores),
         scores_format=scores_format,
         diversity_curve=_path(diversity_curve),
+        noise=noise,
         seed=seed,
         progress=_progress(progress),
     )

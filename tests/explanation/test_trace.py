@@ -14,7 +14,7 @@ from drpn.batches.batch import Context, NewsRows, Profiles
 from drpn.batches.tables import Tables
 from drpn.dataset.folder import Dataset
 from drpn.errors import ExplainError
-from drpn.explanation.trace import Trace, profile_weights, trace
+from drpn.explanation.trace import Trace, aggregator_weights, profile_weights, trace
 from drpn.models.base import ClickModel
 from drpn.models.drpn import ABLATIONS, Drpn, ViewMatch
 
@@ -167,6 +167,27 @@ def test_profile_weights_equal_those_of_the_traces(
             expected = np.zeros(weights.shape[1])
             expected[: len(stories)] = [story.weights[f"semantic {kind}"] for story in stories]
             np.testing.assert_allclose(weights[row], expected, atol=1e-6)
+
+
+@every_variant
+def test_weights_of_every_aggregator_equal_those_of_the_traces(
+    name: str, build: Build, tables: Tables, newsroom: Dataset
+) -> None:
+    model, users = build(name), [*sample_users(newsroom)[:2], 5]
+    by_aggregator = aggregator_weights(model, tables, users)
+    traces = [trace(model, tables, newsroom, user, []) for user in users]
+    measured = {(aggregator, side) for aggregator, by_side in by_aggregator.items() for side in by_side}
+    for aggregator, side in measured:
+        for row, traced in enumerate(traces):
+            weights = [story.weights[aggregator] for story in getattr(traced, side)]
+            np.testing.assert_allclose(by_aggregator[aggregator][side][row][: len(weights)], weights, atol=1e-6)
+    views = {"semantic", "collaborative"} if model.settings.graph else {"semantic"}
+    assert {(*aggregator.split(" "), side) for aggregator, side in measured} == {
+        (view, kind, side)
+        for view in views
+        for kind in (("content", "denoise") if model.settings.denoise else ("content",))
+        for side in model.reads
+    }
 
 
 class Constant(ClickModel):

@@ -34,5 +34,11 @@ def test_no_model_names_a_device(file: Path) -> None:
     assert not names_in(file) & {"device", "cuda", "cpu"}
 
 
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.relative_to(FOLDER).as_posix())
+def test_no_model_names_what_a_log_tells_only_afterwards(file: Path) -> None:
+    text = file.read_text(encoding="utf-8")
+    assert not [name for name in ("read_seconds", "scroll", "opinion", "appeal") if name in text]
+
+
 def test_drpn_is_one_file_that_can_be_read_in_a_sitting() -> None:
     assert len((FOLDER / "drpn.py").read_text(encoding="utf-8").splitlines()) <= 400

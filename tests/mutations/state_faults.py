@@ -46,6 +46,7 @@ PROFILES = [
     Fault(
         "one skip beats all clicks", QUERIES, "clicked = totals.clicks > 0", "clicked = totals.clicks == totals.events"
     ),
+    Fault("clicks of a history come before the page that they follow", QUERIES, "+ _AFTER_PAGE +", "- _AFTER_PAGE +"),
     Fault("one story too many is kept", QUERIES, "ranked.age < keep", "ranked.age <= keep"),
     Fault("stories of one moment in another order", QUERIES, 'ibis.desc("news")]', '"news"]'),
     Fault(

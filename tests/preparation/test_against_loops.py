@@ -58,6 +58,7 @@ WRITTEN = [
 REAL = [
     Case("mind-small-sample", raw_logs.read_mind, DataSettings(entities=5)),
     Case("ebnerd-demo-week1", raw_logs.read_ebnerd, skip_unknown_news=True),
+    Case("ebnerd-demo-week1/", raw_logs.read_ebnerd, DataSettings(history=True), skip_unknown_news=True),
 ]
 
 

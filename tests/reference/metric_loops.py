@@ -103,3 +103,25 @@ def tfidf_rule(titles: Sequence[Sequence[int]], own: Sequence[int], opposite: Se
         opposed = [other for other in opposite if other]
         trust.append(mean_similarity(story, others) - mean_similarity(story, opposed) if story else 0.0)
     return trust
+
+
+def read_kinds(seconds: Sequence[Sequence[float]]) -> list[list[int]]:
+    """1 for 5 seconds or more, -1 for less, 0 for an unknown time."""
+    return [[0 if math.isnan(value) else 1 if value >= 5 else -1 for value in row] for row in seconds]
+
+
+def rank_correlation(weights: Sequence[float], values: Sequence[float]) -> float | None:
+    """Spearman's correlation of the pairs whose value is known; None if all weights or all values are equal."""
+    pairs = [(weight, value) for weight, value in zip(weights, values, strict=True) if not math.isnan(value)]
+    first, second = ([mean_rank(pair[side], [other[side] for other in pairs]) for pair in pairs] for side in (0, 1))
+    if len(set(first)) < 2 or len(set(second)) < 2:
+        return None
+    means = fmean(first), fmean(second)
+    covariance = sum((one - means[0]) * (other - means[1]) for one, other in zip(first, second, strict=True))
+    lengths = (sum((rank - mean) ** 2 for rank in ranks) for ranks, mean in zip((first, second), means, strict=True))
+    return covariance / math.sqrt(math.prod(lengths))
+
+
+def mean_rank(number: float, numbers: Sequence[float]) -> float:
+    """The mean of the places, from 1, that a number has in the sorted numbers."""
+    return fmean(place for place, other in enumerate(sorted(numbers), start=1) if other == number)

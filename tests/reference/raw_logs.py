@@ -2,16 +2,20 @@
 
 import json
 import re
+from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import date, datetime, timedelta
 from itertools import pairwise, permutations
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pyarrow.parquet as parquet
 
 BEFORE_THE_LOG = -1
+AFTER_THE_PAGE = 10**6
+"""A position after all stories of a page."""
 TOKEN = re.compile(r"\w+|[.,!?;|]")
 
 
@@ -58,6 +62,16 @@ class Event(NamedTuple):
     read_seconds: float | None
 
 
+class PastClick(NamedTuple):
+    """One click of a history with times."""
+
+    time: datetime
+    """datetime.min if it is missing"""
+    position: int
+    news: str
+    read_seconds: float | None
+
+
 class RawLog(NamedTuple):
     """Stories sorted by id, and impressions sorted by part, time and id."""
 
@@ -68,6 +82,8 @@ class RawLog(NamedTuple):
     """Users whose impressions after the profile window do not count."""
     repeats: tuple[int, int] = (0, 0)
     """Rows that repeat a story of their page, and stories both clicked and not clicked on one page."""
+    histories: Mapping[str, list[PastClick]] = MappingProxyType({})
+    """The histories with times, by user."""
 
 
 class Split(NamedTuple):
@@ -141,7 +157,23 @@ def read_ebnerd(folder: Path) -> RawLog:
             impression = _ebnerd_impression(number, row, news)
             if impression.candidates:
                 impressions.append(impression)
-    return RawLog(sorted(news.values()), sorted(impressions), len(parts))
+    histories: dict[str, list[PastClick]] = {}
+    for part in parts:
+        for row in parquet.read_table(part / "history.parquet").to_pylist():
+            histories.setdefault(str(row["user_id"]), _past_clicks(row, news))
+    return RawLog(sorted(news.values()), sorted(impressions), len(parts), histories=histories)
+
+
+def _past_clicks(row: dict[str, Any], known: dict[str, News]) -> list[PastClick]:
+    stories = [str(story) for story in row["article_id_fixed"]]
+    nothing = [None] * len(stories)
+    times, seconds = (row[name] or nothing for name in ("impression_time_fixed", "read_time_fixed"))
+    clicks = enumerate(zip(times, stories, seconds, strict=True))
+    return sorted(
+        PastClick(time or datetime.min, position, story, read)
+        for position, (time, story, read) in clicks
+        if story in known
+    )
 
 
 def _ebnerd_impression(part: int, row: dict[str, Any], known: dict[str, News]) -> Impression:
@@ -241,7 +273,10 @@ def shown_events(impressions: Iterable[Impression]) -> list[Event]:
 
 
 def history_events(log: RawLog) -> list[Event]:
-    """The clicks before the log, from the history of each user's earliest impression."""
+    """The clicks before the log, from the history of each user's earliest impression, or from histories with times.
+
+    A click with a time comes after the impressions that are not later.
+    """
     earliest: dict[str, Impression] = {}
     for impression in log.impressions:
         earliest.setdefault(impression.user, impression)
@@ -249,12 +284,21 @@ def history_events(log: RawLog) -> list[Event]:
     for user, impression in earliest.items():
         for position, news in enumerate(impression.history):
             events.append(Event(Moment(BEFORE_THE_LOG, datetime.min, "", position), user, news, True, None))
+    times = [impression.time for impression in log.impressions]
+    for user in earliest:
+        for place, click in enumerate(log.histories.get(user, [])):
+            count = bisect_right(times, click.time)
+            part, time, id = log.impressions[count - 1][:3] if count else (BEFORE_THE_LOG, datetime.min, "")
+            moment = Moment(part, time, id, AFTER_THE_PAGE + place)
+            events.append(Event(moment, user, click.news, True, click.read_seconds))
     return events
 
 
 def profile_events(log: RawLog, *, history: bool) -> list[Event]:
-    """The events that profiles are computed from."""
-    return (history_events(log) if history else []) + shown_events(split(log).profile)
+    """The events that profiles are computed from: none that is later than the profile window."""
+    end = Moment(*split(log._replace(left_out=frozenset())).train[0][:3], position=0)
+    earlier = [event for event in history_events(log) if event.moment < end] if history else []
+    return earlier + shown_events(split(log).profile)
 
 
 def feedback(events: Iterable[Event]) -> Feedback:

@@ -28,7 +28,7 @@ from drpn.state.profile_expressions import (
 LIMITS = [(2, 3), (1, 1), (3, 2), (CLICKED_KEPT, SKIPPED_KEPT)]
 USERS = 4
 SHOWN = ibis.schema({"impression": "int64", "news": "string", "clicked": "bool", "order": "int32", "seen": "bool"})
-HISTORY = ibis.schema({"user": "int32", "news": "string", "order": "int32"})
+HISTORY = ibis.schema({"user": "int32", "news": "string", "order": "int32", "after": "int64"})
 HEADS = ibis.schema({"impression": "int64", "user": "int32"})
 random_logs = settings(
     max_examples=40,
@@ -43,12 +43,12 @@ class Log(NamedTuple):
 
     users: list[int]  # of each impression
     shown: list[tuple[int, str, bool, int, bool | None]]  # impression, news, clicked, order, seen
-    history: list[tuple[int, str, int]]  # user, news, order
+    history: list[tuple[int, str, int, int]]  # user, news, order, after
 
     def events(self) -> Iterator[tuple[int, Event]]:
         """The user and the event of each row, written from the definition and not with the expressions."""
-        for user, news, order in self.history:
-            yield user, Event(news, True, order - PLACES)
+        for user, news, order, after in self.history:
+            yield user, Event(news, True, after * PLACES + PLACES // 2 + order)
         for impression, news, clicked, order, seen in self.shown:
             if clicked or seen is not False:
                 yield self.users[impression], Event(news, clicked, impression * PLACES + order)
@@ -69,8 +69,9 @@ def logs(draw: st.DrawFn) -> Log:
         for order, (news, clicked, seen) in enumerate(page)
     ]
     shown += shown[: draw(st.integers(0, 5))]  # the same rows again
-    history = draw(st.lists(st.tuples(users, stories), max_size=10))
-    return Log([user for user, _ in pages], shown, [(user, news, order) for order, (user, news) in enumerate(history)])
+    clicks = draw(st.lists(st.tuples(users, stories, st.integers(-1, size - 1)), max_size=10))
+    history = [(user, news, order, after) for order, (user, news, after) in enumerate(clicks)]
+    return Log([user for user, _ in pages], shown, history)
 
 
 def long_log() -> Log:

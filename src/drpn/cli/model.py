@@ -101,6 +101,14 @@ def evaluate(
             "values of the `diversity` of `drpn recommend`. A JSON file of the same name gets the numbers.",
         ),
     ] = None,
+    noise: Annotated[
+        bool,
+        typer.Option(
+            "--noise",
+            help="Measure whether the weights find noise, also by the read times of clicks; refused if the logs have "
+            "neither read times nor a simulator's truth.",
+        ),
+    ] = False,
     seed: Annotated[int, typer.Option(help="Random seed of the bootstrap intervals.")] = 0,
     json: Json = False,
 ) -> None:
@@ -109,7 +117,8 @@ def evaluate(
     Prints AUC, MRR, nDCG@5 and nDCG@10 with 95 % bootstrap intervals over users: for all impressions, for users with a
     profile (as in the paper) and for users without. Compares the model with chance and popularity and, on simulated
     logs, with an oracle that knows the true interests. For DRPN models it also measures whether the weights are
-    faithful to the scores and, on simulated logs, whether they tell real feedback from noise.
+    faithful to the scores and, on simulated logs, whether they tell real feedback from noise. With --noise it also
+    measures, on logs with read times, whether clicks with large weights were read for 5 seconds or more.
 
     A second table tells how diverse the first ten stories of each impression are: the mean distance of two of them, the
     share of the candidates' categories they cover, the share of the ten stories shown most often, and their novelty.
@@ -128,6 +137,7 @@ def evaluate(
         scores=scores,
         scores_format=scores_format,
         diversity_curve=diversity_curve,
+        noise=noise,
         seed=seed,
         progress=progress.for_terminal(),
     )

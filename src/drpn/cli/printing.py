@@ -132,6 +132,8 @@ def evaluation(evaluated: "Evaluation") -> None:
         )
     if evaluated.noise:
         _print_noise(console, evaluated.noise)
+    if evaluated.read_times:
+        _print_read_times(console, evaluated.read_times)
     if evaluated.faithful:
         _print_faithfulness(console, evaluated.faithful)
 
@@ -172,6 +174,33 @@ def _print_noise(console: Console, noise: dict[str, Any]) -> None:
             console.print(
                 f"  {side}, {kind}: {numbers['auc']:.3f} ({low:.3f} to {high:.3f}; {numbers['users']:,} users)"
             )
+
+
+def _print_read_times(console: Console, numbers: dict[str, Any]) -> None:
+    console.print(
+        f"\nRead times: do clicks with large weights get read for {numbers['seconds']:g} seconds or more? "
+        f"({numbers['clicks']:,} clicks of profiles, {100 * numbers['read']:.1f} % read)"
+    )
+    for name, row in numbers["weights"].items():
+        low, high = row["interval"]
+        console.print(
+            f"  {name}: AUC within users {row['auc']:.3f} ({low:.3f} to {high:.3f}; {row['users']:,} users)"
+            f"{_rank_correlation(row)}; AUC over the clicks of all users {row['pooled_auc']:.3f}"
+        )
+    for row in numbers["differences"]:
+        low, high = row["interval"]
+        console.print(
+            f"  AUC within users of {row['weights']} minus that of {row['against']}: {row['difference']:+.3f} "
+            f"({low:+.3f} to {high:+.3f})"
+        )
+
+
+def _rank_correlation(row: dict[str, Any]) -> str:
+    """Return the rank correlation with read seconds; empty if the weights of each user are all equal."""
+    if row["rank_correlation"] is None:
+        return ""
+    low, high = row["rank_correlation_interval"]
+    return f", rank correlation with the seconds {row['rank_correlation']:+.3f} ({low:+.3f} to {high:+.3f})"
 
 
 def _print_faithfulness(console: Console, numbers: dict[str, Any]) -> None:

@@ -122,34 +122,56 @@ def profile_weights(
     progress: Progress | None = None,
     *,
     encoded: Any = None,
-    view: str = "semantic",
 ) -> dict[str, NDArray[np.float32]]:
     """Return the weights of many users' stories in one view's aggregators of one kind, by name of the sequence.
 
     Each array is (users, slots) as in `dataset.clicked` and `dataset.skipped`, with zeros at padding. Sequences for
     which the model has no such aggregator are missing. `encoded` are all stories, if they are encoded already.
     """
+    return aggregator_weights(model, tables, users, progress, views=("semantic",), encoded=encoded)[f"semantic {kind}"]
+
+
+@torch.no_grad()
+def aggregator_weights(
+    model: ClickModel,
+    tables: Tables,
+    users: Sequence[int] | NDArray[np.integer[Any]],
+    progress: Progress | None = None,
+    *,
+    views: Sequence[str] = ("semantic", "collaborative"),
+    encoded: Any = None,
+) -> dict[str, dict[str, NDArray[np.float32]]]:
+    """Return the weights of many users' stories by aggregator, such as "semantic denoise", and name of the sequence.
+
+    The arrays are those of `profile_weights`. An aggregator that the model does not have has none.
+    """
     model, progress = require_drpn(model).eval(), progress or Silent()
-    sides = [side for side in model.semantic.sides if f"{side} {kind}" in model.semantic.interests]
-    if view == "collaborative" and not model.settings.graph:
-        sides = []  # the model has no such view
     user_rows = torch.as_tensor(np.asarray(users, dtype=np.int64), device=tables.clicked.device)
-    by_side = {side: np.zeros((len(user_rows), getattr(tables, side).shape[1]), dtype=np.float32) for side in sides}
-    if not sides:
-        return by_side
     if encoded is None:
         with progress.stage("encoding stories"):
             encoded = encode_all(model, tables.news)
+    present = {view: encoded[view] for view in views if view in encoded}
+    kinds = ("content", "denoise")
+    by_aggregator: dict[str, dict[str, NDArray[np.float32]]] = {
+        f"{view} {kind}": {
+            side: np.zeros((len(user_rows), getattr(tables, side).shape[1]), dtype=np.float32)
+            for side in model.reads
+            if view in present and f"{side} {kind}" in model.semantic.interests  # the same in both views
+        }
+        for view in views
+        for kind in kinds
+    }
     with progress.stage("computing profile weights", len(user_rows)) as advance:
         for start in range(0, len(user_rows), USERS_AT_ONCE):
             batch_rows = user_rows[start : start + USERS_AT_ONCE]
-            profiles = all_stories(tables.profiles(batch_rows))
-            weights = model.read({view: encoded[view]}, profiles)[view].weights
-            for side in sides:
-                values = weights[f"{side} {kind}"].float().cpu().numpy()
-                by_side[side][start : start + len(batch_rows), : values.shape[1]] = values
+            for view, readers in model.read(present, all_stories(tables.profiles(batch_rows))).items():
+                for interest, weight in readers.weights.items():
+                    side, kind = interest.split(" ")
+                    values = weight.float().cpu().numpy()
+                    array = by_aggregator[f"{view} {kind}"][side]
+                    array[start : start + len(batch_rows), : values.shape[1]] = values
             advance(len(batch_rows))
-    return by_side
+    return by_aggregator
 
 
 def require_drpn(model: ClickModel) -> Drpn:

@@ -2,9 +2,11 @@
 
 Kruse et al., "EB-NeRD: A Large-Scale Dataset for News Recommendation", RecSys Challenge 2024. Only the columns
 for users, times, candidates and clicks are required; read time, scroll, device, age, gender, subscription, session and
-the story of the page are optional.
+the story of the page are optional. So are the times, read times and scroll of histories.
 """
 
+import functools
+import operator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,12 @@ from drpn.logs.tables import Logs, deduplicate_news, number_impressions
 LAYOUT = "EB-NeRD logs are articles.parquet and train/ (and validation/) with behaviors.parquet and history.parquet"
 BEHAVIORS = ("impression_id", "user_id", "impression_time", "article_ids_inview", "article_ids_clicked")
 HISTORY = ("user_id", "article_id_fixed")
+HISTORY_TYPES = {
+    "time": ("impression_time_fixed", "timestamp"),
+    "read_seconds": ("read_time_fixed", "float32"),
+    "scroll": ("scroll_percentage_fixed", "float32"),
+}
+"""Optional lists of a history with one value per click: the name in `Logs.history`, the name on disk, the type."""
 
 
 def looks_like(folder: Path) -> bool:
@@ -35,7 +43,7 @@ def read(folder: Path, engine: Engine, *, history: bool = False) -> Logs:
     files = [folder / "articles.parquet"] + [part / name for part in parts for name in names]
     require_files(*files, root=folder, layout=LAYOUT)
     sources = tuple(map(Source.before_reading, files))
-    finder = EbnerdFaultFinder(folder, tuple(parts))
+    finder = EbnerdFaultFinder(folder, tuple(parts), history=history)
     with explain_engine_errors(finder):
         news = deduplicate_news(engine, _read_news(engine, folder), finder)
         tables = [
@@ -44,12 +52,13 @@ def read(folder: Path, engine: Engine, *, history: bool = False) -> Logs:
         common = [name for name in tables[0].columns if all(name in table.columns for table in tables)]
         impressions = number_impressions(engine, ibis.union(*[table.select(*common) for table in tables]), finder)
         _check_impressions(engine, impressions, finder)
+        clicks_before = _read_history(engine, parts, finder) if history else None
     reading = [name for name in ("read_seconds", "scroll") if name in common]
     return Logs(
         news=news,
         impressions=impressions.drop("inview", "clicked", *reading),
         shown=_shown(impressions, reading),
-        history=_read_history(engine, parts, folder) if history else None,
+        history=clicks_before,
         parts=len(parts),
         sources=sources,
         fault_finder=finder,
@@ -122,20 +131,42 @@ def _shown(impressions: ir.Table, reading: list[str]) -> ir.Table:
     return rows.mutate(**{name: ibis.ifelse(rows.clicked, rows[name], ibis.null("float32")) for name in reading})
 
 
-def _read_history(engine: Engine, parts: list[Path], root: Path) -> ir.Table:
-    """The clicks before the log, from the first part that has the user."""
-    tables = []
-    for index, part in enumerate(parts):
-        file = part / "history.parquet"
-        table = engine.read_parquet(file)
-        require_columns(table.columns, HISTORY, file, root)
-        tables.append(
-            table.select(part=_part_number(index), user_id=table.user_id.cast("string"), news_id="article_id_fixed")
-        )
-    rows = ibis.union(*tables)
+def _read_history(engine: Engine, parts: list[Path], finder: "EbnerdFaultFinder") -> ir.Table:
+    """The clicks before the log, from the first part that has the user, ordered by time if the files have times."""
+    tables = [engine.read_parquet(part / "history.parquet") for part in parts]
+    for part, table in zip(parts, tables, strict=True):
+        require_columns(table.columns, HISTORY, part / "history.parquet", finder.root)
+    lists = {
+        name: (column, kind)
+        for name, (column, kind) in HISTORY_TYPES.items()
+        if all(column in table.columns for table in tables)
+    }
+    for table in tables:
+        _check_history(engine, table, [column for column, _ in lists.values()], finder)
+    rows = ibis.union(*[_zip_lists(table, lists).mutate(part=_part_number(part)) for part, table in enumerate(tables)])
     first = rows.group_by("user_id").aggregate(part=rows.part.min())
-    rows = rows.semi_join(first, ["user_id", "part"]).unnest("news_id", offset="order")
-    return rows.mutate(news_id=rows.news_id.cast("string"), order=rows.order.cast("int32"))
+    rows = rows.semi_join(first, ["user_id", "part"]).unnest("click", offset="order")
+    values = [rows.click[field] for field in rows.click.type().names] if lists else [rows.click]
+    rows = rows.select("part", "user_id", "order", **dict(zip(("news_id", *lists), values, strict=True)))
+    if "time" in lists:  # the lists need not be sorted; a click without a time counts as older than those with one
+        by_time = ibis.window(group_by="user_id", order_by=[rows.time.asc(nulls_first=True), rows.order])
+        rows = rows.mutate(order=ibis.row_number().over(by_time))
+    return rows.mutate(order=rows.order.cast("int32"))
+
+
+def _zip_lists(table: ir.Table, lists: dict[str, tuple[str, str]]) -> ir.Table:
+    """One row per user: user_id, click (a list with the story of each click, or with the story and other values)."""
+    stories = table.article_id_fixed.cast("array<string>")
+    types = [(column, f"array<{kind}>") for column, kind in lists.values()]
+    values = [table[column].cast(kind).fill_null(ibis.literal([], type=kind)) for column, kind in types]
+    return table.select(user_id=table.user_id.cast("string"), click=stories.zip(*values) if values else stories)
+
+
+def _check_history(engine: Engine, table: ir.Table, columns: list[str], finder: "EbnerdFaultFinder") -> None:
+    """Check that each list has one value per click, or is missing as a whole."""
+    wrong = [(table[column].length() != table.article_id_fixed.length()).fill_null(False) for column in columns]
+    if wrong and engine.single_row(table.aggregate(bad=functools.reduce(operator.or_, wrong).sum().coalesce(0)))["bad"]:
+        raise LogError(finder.first_fault() or "a history has lists of different lengths")
 
 
 @dataclass(frozen=True)
@@ -144,6 +175,8 @@ class EbnerdFaultFinder:
 
     root: Path
     parts: tuple[Path, ...]
+    history: bool
+    """Whether the histories are read too."""
 
     def first_fault(self) -> str | None:
         """The error message for the first bad row; None if every row is valid."""
@@ -151,6 +184,8 @@ class EbnerdFaultFinder:
             self._check_articles()
             for part in self.parts:
                 self._check_behaviors(part)
+                if self.history:
+                    self._check_history(part)
         except LogError as fault:
             return str(fault)
         return None
@@ -196,3 +231,14 @@ class EbnerdFaultFinder:
                 )
         if not seen:
             raise LogError(f"{relative(part / 'behaviors.parquet', self.root)} has no rows")
+
+    def _check_history(self, part: Path) -> None:
+        for location, record in records(part / "history.parquet", self.root):
+            clicks = len(record["article_id_fixed"] or [])
+            for column, _ in HISTORY_TYPES.values():
+                values = record.get(column)
+                if values is not None and len(values) != clicks:
+                    raise LogError(
+                        f"{location}: {column} has {len(values)} values, but article_id_fixed {clicks}; "
+                        "write one for each click"
+                    )

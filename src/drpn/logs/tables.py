@@ -21,7 +21,8 @@ class Logs:
                  files), and the columns of schema.IMPRESSION that the logs have
     shown        impression, and the columns of schema.SHOWN that the logs have; order, the index in a list, for formats
                  without a position
-    history      user_id, news_id, order (increasing with time), part: clicks before the log, if requested
+    history      user_id, news_id, order (increasing with time), part, and if the logs have them time, read_seconds and
+                 scroll: clicks before the log, if requested
     """
 
     news: ir.Table

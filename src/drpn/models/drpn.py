@@ -345,7 +345,7 @@ class Drpn(ClickModel[Encoded, Readers]):
     @property
     def reads(self) -> tuple[str, ...]:
         """The sequences that this variant reads."""
-        return tuple(self.semantic.sides)
+        return tuple(name for name in ("clicked", "skipped") if getattr(self.settings, name))
 
     @property
     def denoises(self) -> bool:
@@ -356,12 +356,14 @@ class Drpn(ClickModel[Encoded, Readers]):
         """Title, id and graph vectors, and the projections that the second stage needs, for each view."""
         title = self.title(news.words)
         encoded = {"semantic": self.semantic.project(title, title)}
-        if self.settings.graph:
-            own = graph = self.id(news.rows)
-            if self.graph is not None:
-                graph = self.graph(own, self.id.of_neighbours(news.neighbours), news.neighbours != 0)
-            encoded["collaborative"] = self.collaborative.project(graph, own)
-        return encoded
+        return {**encoded, "collaborative": self.encode_ids(news)} if self.settings.graph else encoded
+
+    def encode_ids(self, news: NewsRows) -> ViewRows:
+        """The collaborative half of `encode_news`."""
+        own = graph = self.id(news.rows)
+        if self.graph is not None:
+            graph = self.graph(own, self.id.of_neighbours(news.neighbours), news.neighbours != 0)
+        return self.collaborative.project(graph, own)
 
     def read(self, encoded: Encoded, profiles: Profiles) -> Readers:
         """The interests of each user, for each view."""

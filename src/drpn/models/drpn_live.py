@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from drpn.batches.batch import Context, NewsRows
+from drpn.models.base import DataShape
 from drpn.models.drpn import Drpn, DrpnSettings, Encoded, Readers
 
 
@@ -41,15 +42,31 @@ class DrpnLive(Drpn):
 
     settings: DrpnLiveSettings
 
+    def __init__(self, settings: DrpnLiveSettings, shape: DataShape) -> None:
+        super().__init__(settings, shape)
+        if not settings.text:
+            del self.title, self.semantic
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The sequences of a profile, if there is a view that reads them."""
+        return super().reads if self.settings.text or self.settings.graph else ()
+
+    @property
+    def denoises(self) -> bool:
+        """Whether there are views with denoising aggregators."""
+        return super().denoises and bool(self.reads)
+
     def encode_news(self, news: NewsRows) -> Encoded:
         """The views that the settings keep."""
-        encoded = super().encode_news(news)
-        return {name: rows for name, rows in encoded.items() if self.settings.text or name != "semantic"}
+        if self.settings.text:
+            return super().encode_news(news)
+        return {"collaborative": self.encode_ids(news)} if self.settings.graph else {}
 
     def match(
         self, encoded: Encoded, readers: Readers, candidates: Int[Tensor, "B C"], context: Context
     ) -> Float[Tensor, "B C"]:
         """The sum of the views' scores; 0 without any."""
         if not encoded:
-            return torch.zeros_like(candidates, dtype=self.semantic.fusion.out.dtype)
+            return torch.zeros(candidates.shape, device=candidates.device)
         return super().match(encoded, readers, candidates, context)

@@ -4,6 +4,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+import ibis
 import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
@@ -31,9 +32,11 @@ from drpn.preparation.times import leave_out_implausible
 from drpn.progress import Progress
 from drpn.schema import SHOWN, Column
 from drpn.state.profile_expressions import (
+    PLACES,
     event_moment,
     feedback_matrix,
     history_events,
+    history_moment,
     impression_events,
     profile_sequences,
 )
@@ -74,15 +77,16 @@ class Builder:
                 self.writer.strings("users/id", strings(self._column(users.order_by("user"), "user_id"), padding=True))
                 impressions = self._impressions(known, users, news)
             with self.progress.stage("computing feedback"):
-                history = history_rows(self.engine, self.logs, news, users, skip_unknown=skip_unknown)
+                history = history_rows(self.engine, self.logs, news, users, known, skip_unknown=skip_unknown)
+                self._report_late_history(history, windows)
                 feedback = self._feedback(shown, impressions, history, windows)
                 counts = feedback_counts(self.engine, feedback)
             news_count, user_count = self._count(news), self._count(users)
             with self.progress.stage("writing profiles"):
                 for name, keep in (("clicked", self.settings.clicked), ("skipped", self.settings.skipped)):
-                    self._write_profiles(feedback, shown, name, keep, users=user_count)
+                    self._write_profiles(feedback, shown, history, name, keep, users=user_count)
                 readers = impressions.select("impression", "user")
-                latest = latest_feedback(self.engine, feedback, shown, readers, windows.profile)
+                latest = latest_feedback(self.engine, feedback, shown, readers, history, windows.profile)
                 write_latest(self.engine, latest, self.writer, self.settings, users=user_count)
             with self.progress.stage("writing graph"):
                 self._write_graph(feedback, news_count)
@@ -147,8 +151,20 @@ class Builder:
         in_window = (shown.impression >= windows.profile.start) & (shown.impression < windows.profile.stop)
         events = impression_events(shown.filter(in_window), impressions.select("impression", "user"))
         if history is not None:
-            events = events.union(history_events(history))
+            clicks = history_events(history)
+            events = events.union(clicks.filter(clicks.moment < windows.profile.stop * PLACES))
         return self.engine.materialize("feedback", feedback_matrix(events))
+
+    def _report_late_history(self, history: ir.Table | None, windows: Split) -> None:
+        """Report clicks of the history that are later than the profile window."""
+        if history is None or "after" not in history.columns:
+            return
+        late = self._count(history.filter(history.after >= windows.profile.stop))
+        if late:
+            self.progress.note(
+                f"clicks of the history that are later than the profile window: {late:,}; only the profiles of the end "
+                "of the log have them"
+            )
 
     def _population(self, shown: ir.Table, impressions: ir.Table, feedback: ir.Table) -> ir.Table:
         """The shown stories of the users that `data.users` asks for."""
@@ -165,12 +181,13 @@ class Builder:
         counts = {name: self._count(within(rest, getattr(windows, name))) for name in SPLITS}
         return {"impressions_left_out": counts}
 
-    def _write_profiles(self, feedback: ir.Table, shown: ir.Table, name: str, keep: int, *, users: int) -> None:
+    def _write_profiles(
+        self, feedback: ir.Table, shown: ir.Table, history: ir.Table | None, name: str, keep: int, *, users: int
+    ) -> None:
         profiles = profile_sequences(feedback, clicked=name == "clicked", keep=keep)
-        extras = [column for column in SHOWN if column.name in _PROFILE_COLUMNS[name] and column.name in shown.columns]
-        if extras:
-            values = shown.select("news", *[column.name for column in extras], moment=event_moment(shown))
-            profiles = profiles.left_join(values, ["moment", "news"])  # stories may share a moment
+        present = {*shown.columns, *(history.columns if history is not None else ())}
+        extras = [column for column in SHOWN if column.name in _PROFILE_COLUMNS[name] and column.name in present]
+        profiles = _add_values(profiles, shown, history, [column.name for column in extras])
         rows = self.writer.empty(f"users/{name}", (users + 1, keep), np.int32)
         arrays = {column: self._missing(f"users/{name}_{column.name}", rows.shape, column) for column in extras}
         for batch in self.engine.stream(profiles):
@@ -240,6 +257,24 @@ class Builder:
 
     def _count(self, table: ir.Table) -> int:
         return int(self.engine.single_row(table.aggregate(rows=table.count()))["rows"])
+
+
+def _add_values(profiles: ir.Table, shown: ir.Table, history: ir.Table | None, names: list[str]) -> ir.Table:
+    """The profiles with the columns `names` of the impression or the history that each story comes from."""
+    sources = {"shown": (shown.mutate(moment=event_moment(shown)), ["moment", "news"])}  # stories may share a moment
+    if history is not None:  # clicks of different users may share a moment, too
+        sources["history"] = (history.mutate(moment=history_moment(history)), ["user", "moment", "news"])
+    columns = list(profiles.columns)
+    for source, (table, keys) in sources.items():
+        values = {f"{name}_{source}": table[name] for name in names if name in table.columns}
+        if values:
+            joined = profiles.left_join(table.select(*keys, **values), keys)
+            profiles = joined.select(*profiles.columns, *values)
+    by_name = {
+        name: [profiles[f"{name}_{source}"] for source in sources if f"{name}_{source}" in profiles.columns]
+        for name in names
+    }
+    return profiles.select(*columns, **{name: ibis.coalesce(*values) for name, values in by_name.items()})
 
 
 def build(

@@ -9,16 +9,27 @@ import numpy as np
 from drpn.dataset.arrays import ArrayWriter
 from drpn.logs.engines.engine import Engine
 from drpn.preparation.settings import DataSettings
-from drpn.state.profile_expressions import feedback_matrix, impression_events, profile_sequences
+from drpn.state.profile_expressions import (
+    PLACES,
+    feedback_matrix,
+    history_events,
+    impression_events,
+    profile_sequences,
+)
 
 
-def latest_feedback(engine: Engine, feedback: ir.Table, shown: ir.Table, users: ir.Table, window: range) -> ir.Table:
-    """The feedback matrix of all impressions, from that of the profile window and the events outside it.
+def latest_feedback(
+    engine: Engine, feedback: ir.Table, shown: ir.Table, users: ir.Table, history: ir.Table | None, window: range
+) -> ir.Table:
+    """The feedback matrix of all impressions and the history, from that of the profile window and the other events.
 
     Z(A and B) = Z(Z(A) and B): Z keeps the value of a story and the moment of its last event.
     """
     outside = (shown.impression < window.start) | (shown.impression >= window.stop)
     events = impression_events(shown.filter(outside), users)
+    if history is not None:
+        clicks = history_events(history)
+        events = events.union(clicks.filter(clicks.moment >= window.stop * PLACES))
     every = feedback.select("user", "news", "clicked", "moment").union(events)
     return engine.materialize("latest_feedback", feedback_matrix(every).drop("clicks", "skips"))
 

@@ -49,18 +49,37 @@ def known_impressions(engine: Engine, logs: Logs, shown: ir.Table) -> ir.Table:
     return engine.materialize("known_impressions", logs.impressions.semi_join(shown, "impression"))
 
 
-def history_rows(engine: Engine, logs: Logs, news: ir.Table, users: ir.Table, *, skip_unknown: bool) -> ir.Table | None:
-    """Clicks before the log: user, news, order; None if the logs were read without them."""
+def history_rows(
+    engine: Engine, logs: Logs, news: ir.Table, users: ir.Table, impressions: ir.Table, *, skip_unknown: bool
+) -> ir.Table | None:
+    """Clicks before the log; None if the logs were read without them.
+
+    Columns: user, news, order, the reading columns that the history has, and if it has times, `time` and `after` (the
+    number of the last impression that is not later than the click, -1 for none).
+    """
     if logs.history is None:
         return None
     rows = logs.history.join(users, "user_id").left_join(news.select("news_id", "news"), "news_id")
-    history = engine.materialize("history", rows.select("user", "news", "order", unknown=_unknown_id(rows)))
+    optional = [name for name in ("time", "read_seconds", "scroll") if name in logs.history.columns]
+    rows = rows.select("user", "news", "order", *optional, unknown=_unknown_id(rows))
+    if "time" in optional:
+        rows = _after_impressions(rows, impressions)
+    history = engine.materialize("history", rows)
     counts = engine.single_row(
         history.aggregate(unknown=history.unknown.nunique(), first_unknown=history.unknown.min())
     )
     if counts["unknown"] and not skip_unknown:
         raise _unknown_news_error(logs, counts["first_unknown"], counts["unknown"])
     return history.filter(history.news.notnull()).drop("unknown")
+
+
+def _after_impressions(history: ir.Table, impressions: ir.Table) -> ir.Table:
+    """The history with the column `after`; see `history_rows`."""
+    last = impressions.group_by("time").aggregate(number=impressions.impression.max())
+    # numbers follow the parts of a log first, so with parts that overlap they do not always increase with time
+    last = last.select(last_time="time", after=last.number.max().over(ibis.cumulative_window(order_by="time")))
+    rows = history.asof_join(last, history.time >= last.last_time)
+    return rows.select(*history.columns, after=rows.after.fill_null(-1))
 
 
 def _unknown_id(rows: ir.Table) -> ir.StringColumn:

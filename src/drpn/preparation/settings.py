@@ -38,7 +38,9 @@ class DataSettings:
     """What is known of a user at an impression. paper: the profile of the profile window, as in the paper. live: also
     profiles and counts as of each impression, from strictly earlier seconds, as a running site would know them."""
     history: bool = False
-    """Add the clicks before the log, if it has them, in front of those of the profile window."""
+    """Add the clicks before the log, if it has them, in front of those of the profile window. Clicks that have a time
+    enter at that time; those that are later than the profile window count only in the profiles of the end of the log.
+    """
     users: Literal["all", "with-profile"] = "all"
     """Whose impressions are kept for training, validation and test: those of all users, or, as in the paper's
     experiments, only those of users with a profile."""

@@ -31,7 +31,7 @@ from drpn.progress import Progress, Silent
 from drpn.recipes.diversity import diversity_curve as curve_points
 from drpn.recipes.diversity import write_curve
 from drpn.recipes.explain import check_picture_format
-from drpn.recipes.noise import measure_noise
+from drpn.recipes.noise import measure_noise, measure_read_times, require_evidence
 from drpn.recipes.runs import Run
 from drpn.training.threads import choose_threads, use_threads
 
@@ -51,6 +51,9 @@ class Evaluation:
     """Mean score change of the first model when one story of the profile is left out; None for other models."""
     diversity_curve: list[dict[str, Any]] | None = None
     """The first model with each method and value of `diversity`; None unless asked for."""
+    read_times: dict[str, Any] | None = None
+    """How well the first model's weights predict that clicks were read; None unless requested, or without read times.
+    """
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields as a JSON-ready dictionary."""
@@ -64,12 +67,14 @@ def evaluate(
     scores: Path | None = None,
     scores_format: ScoresFormat = "mind",
     diversity_curve: Path | None = None,
+    noise: bool = False,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Evaluate a run on a split of its dataset; write its scores to the file `scores` if given.
 
     `diversity_curve` gets a picture of accuracy against diversity, and a JSON file of the same name its points.
+    `noise` requires evidence of noise, and adds that of read times; noise of simulated logs is measured without it.
     """
     check_picture_format(diversity_curve)
     run = Run.open(path)
@@ -85,6 +90,7 @@ def evaluate(
             scores=scores,
             scores_format=scores_format,
             diversity_curve=diversity_curve,
+            noise=noise,
             seed=seed,
             progress=progress,
         )
@@ -99,18 +105,21 @@ def measure_models(
     scores: Path | None = None,
     scores_format: ScoresFormat = "mind",
     diversity_curve: Path | None = None,
+    noise: bool = False,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Evaluate models on one split, next to chance, popularity and, on simulated logs, the oracle.
 
     The first model is compared with every other system; noise, faithfulness and the files `scores` and
-    `diversity_curve` are about it alone.
+    `diversity_curve` are about it alone. `noise` requires evidence of noise, and adds that of read times.
     """
     progress = progress or Silent()
     impressions = dataset.impressions(split)
     device = pick_device()
     first = next(iter(models))
+    if noise:
+        require_evidence(models[first], dataset)
     limited = {name: model.limit(dataset) for name, model in models.items()}
     tables = Tables.from_dataset(limited[first], device)
     measured = {
@@ -142,10 +151,10 @@ def measure_models(
             curve = curve_points(measured[first].scores.cpu().numpy(), dataset, impressions, seed=seed)
             write_curve(diversity_curve, curve, model=first, split=split)
     tables = Tables.from_dataset(limited[first], device, moving=False) if dataset.live else tables
-    noise, faithful = measure_explanations(
-        models[first], tables, limited[first], impressions, seed=seed, progress=progress
+    noise_auc, faithful, read_times = measure_explanations(
+        models[first], tables, limited[first], impressions, read_times=noise, seed=seed, progress=progress
     )
-    return Evaluation(split, table, comparisons, noise, faithful, curve)
+    return Evaluation(split, table, comparisons, noise_auc, faithful, curve, read_times)
 
 
 class Measured(NamedTuple):
@@ -227,17 +236,28 @@ def has_profile(dataset: Dataset, users: Array) -> Array:
 
 @torch.no_grad()
 def measure_explanations(
-    model: ClickModel, tables: Tables, dataset: Dataset, impressions: Impressions, *, seed: int, progress: Progress
-) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-    """Return noise AUC and faithfulness; None for models without denoising or content weights."""
+    model: ClickModel,
+    tables: Tables,
+    dataset: Dataset,
+    impressions: Impressions,
+    *,
+    read_times: bool = False,
+    seed: int,
+    progress: Progress,
+) -> tuple[dict[str, Any] | None, dict[str, Any] | None, dict[str, Any] | None]:
+    """Return noise AUC, faithfulness and, if requested, read times; None for models without such weights."""
     if not isinstance(model, Drpn):
-        return None, None
+        return None, None, None
     encoded = encode_all(model, tables.news)
     noise = measure_noise(model, tables, dataset, seed=seed, encoded=encoded, progress=progress)
+    reading = None
+    if read_times:
+        reading = measure_read_times(model, tables, dataset, seed=seed, encoded=encoded, progress=progress)
     rng = np.random.default_rng(seed)
     changes = faithfulness(model, tables, impressions, rng, encoded=encoded, progress=progress)
     if not changes.users:
-        return noise, None
+        return noise, None, reading
     excess = interval(changes.most_less_random, np.arange(changes.users), rng)
     numbers = {name: getattr(changes, name) for name in ("users", "side", "most", "random", "least", "spread")}
-    return noise, numbers | {"most_less_random": excess.mean, "most_less_random_interval": [excess.low, excess.high]}
+    numbers |= {"most_less_random": excess.mean, "most_less_random_interval": [excess.low, excess.high]}
+    return noise, numbers, reading

@@ -1,4 +1,4 @@
-"""Measure whether a model's weights separate real feedback from noise, on simulated logs."""
+"""Measure whether a model's weights find noise: the truth of simulated logs, or the read times of real ones."""
 
 from typing import Any
 
@@ -7,12 +7,22 @@ import numpy as np
 from drpn.batches.tables import Tables
 from drpn.dataset.arrays import Array
 from drpn.dataset.folder import Dataset
-from drpn.evaluation.bootstrap import interval
+from drpn.errors import ExplainError
+from drpn.evaluation.bootstrap import interval, paired
 from drpn.evaluation.ceilings import personal_scores, story_scores
+from drpn.evaluation.metrics import Floats
 from drpn.evaluation.noise import kinds_of_clicked, kinds_of_skipped, noise_auc_by_user, tfidf_rule
-from drpn.explanation.trace import profile_weights
+from drpn.evaluation.read_times import READ_SECONDS, kinds_of_read, pooled_auc, rank_correlation_by_user
+from drpn.explanation.trace import aggregator_weights, require_drpn
+from drpn.models.base import ClickModel
 from drpn.models.drpn import Drpn
 from drpn.progress import Progress, Silent
+
+RULE = "tfidf rule"
+_READ_TIMES = "users/clicked_read_seconds"
+
+Weights = dict[str, dict[str, Array]]
+"""(users, slots) by name of the weights, such as "denoise", and sequence."""
 
 
 def measure_noise(
@@ -32,30 +42,66 @@ def measure_noise(
     kinds = noise_kinds(dataset)
     if kinds is None:
         return None
-    users = np.flatnonzero((dataset.clicked[:, 0] > 0) | (dataset.skipped[:, 0] > 0))
-    weights: dict[str, dict[str, Array]] = {
-        kind: profile_weights(model, tables, users, kind, progress, encoded=encoded) for kind in ("denoise", "content")
-    }
-    weights["collaborative denoise"] = profile_weights(
-        model, tables, users, "denoise", progress, encoded=encoded, view="collaborative"
-    )
-    with progress.stage("TF-IDF rule"):
-        rule = tfidf_rule(dataset.news_words, dataset.clicked[users], dataset.skipped[users])
-    weights["tfidf rule"] = {"clicked": rule.clicked, "skipped": rule.skipped}
+    users = _users_with_profile(dataset)
+    weights = _all_weights(model, tables, dataset, users, encoded, progress)
     with progress.stage("noise ceilings"):
         weights |= noise_ceilings(dataset, users, kinds)
-    summaries = {
+    return {
         side: {
-            name: _summarise(by_side[side], kinds[side][users], seed)
+            name: _summarise(by_user, seed)
             for name, by_side in weights.items()
-            if side in by_side
+            if side in by_side and np.isfinite(by_user := noise_auc_by_user(by_side[side], kinds[side][users])).any()
         }
         for side in ("clicked", "skipped")
     }
+
+
+def measure_read_times(
+    model: Drpn,
+    tables: Tables,
+    dataset: Dataset,
+    *,
+    seed: int = 0,
+    encoded: Any = None,
+    progress: Progress | None = None,
+) -> dict[str, Any] | None:
+    """Return how well the weights of clicks predict that they were read, with intervals over users.
+
+    None without read times, or if nobody has clicks that were read and clicks that were not. Models never read these
+    times.
+    """
+    if _READ_TIMES not in dataset.arrays:
+        return None
+    users = _users_with_profile(dataset)
+    seconds = np.where(dataset.clicked[users] > 0, dataset.arrays.array(_READ_TIMES)[users], np.nan)
+    kinds = kinds_of_read(seconds)
+    every = _all_weights(model, tables, dataset, users, encoded, progress or Silent())
+    weights = {name: by_side["clicked"] for name, by_side in every.items() if "clicked" in by_side}
+    aucs = {name: noise_auc_by_user(values, kinds) for name, values in weights.items()}
+    if not np.isfinite(aucs[RULE]).any():
+        return None
     return {
-        side: {name: summary for name, summary in by_name.items() if summary is not None}
-        for side, by_name in summaries.items()
+        "seconds": READ_SECONDS,
+        "clicks": int((kinds != 0).sum()),
+        "read": round(float((kinds[kinds != 0] > 0).mean()), 4),
+        "weights": {
+            name: _summarise(aucs[name], seed)
+            | {"pooled_auc": round(pooled_auc(values, kinds), 4)}
+            | _summarise(rank_correlation_by_user(values, seconds), seed, "rank_correlation", "rank_correlation_")
+            for name, values in weights.items()
+        },
+        "differences": [_difference(aucs, first, second, seed) for first, second in _compared(tuple(weights))],
     }
+
+
+def require_evidence(model: ClickModel, dataset: Dataset) -> None:
+    """Raise an ExplainError unless the model has weights, and the dataset has the truth or read times."""
+    require_drpn(model)
+    if noise_kinds(dataset) is None and _READ_TIMES not in dataset.arrays:
+        raise ExplainError(
+            f"{dataset.path} has neither the truth of simulated logs nor read times of clicks, so nothing tells which "
+            "clicks are noise; prepare logs that have the column read_seconds"
+        )
 
 
 def noise_kinds(dataset: Dataset) -> dict[str, Array] | None:
@@ -68,7 +114,7 @@ def noise_kinds(dataset: Dataset) -> dict[str, Array] | None:
     }
 
 
-def noise_ceilings(dataset: Dataset, users: Array, kinds: dict[str, Array]) -> dict[str, dict[str, Array]]:
+def noise_ceilings(dataset: Dataset, users: Array, kinds: dict[str, Array]) -> Weights:
     """Return the scores behind the personal and the by-story ceiling of noise AUC, by sequence, for some users."""
     facts = ("category", "subcategory", "times_shown", "times_clicked")
     category, subcategory, shown, clicks = (dataset.arrays.array(f"news/{name}") for name in facts)
@@ -86,14 +132,47 @@ def noise_ceilings(dataset: Dataset, users: Array, kinds: dict[str, Array]) -> d
     }
 
 
-def _summarise(weights: Array, kinds: Array, seed: int) -> dict[str, Any] | None:
-    """Return the mean noise AUC, its interval and the number of users with both kinds; None if there are none."""
-    by_user = noise_auc_by_user(weights, kinds)
-    if not np.isfinite(by_user).any():
-        return None
-    auc = interval(by_user, np.arange(len(by_user)), np.random.default_rng(seed))
+def _users_with_profile(dataset: Dataset) -> Array:
+    return np.flatnonzero((dataset.clicked[:, 0] > 0) | (dataset.skipped[:, 0] > 0))
+
+
+def _all_weights(
+    model: Drpn, tables: Tables, dataset: Dataset, users: Array, encoded: Any, progress: Progress
+) -> Weights:
+    """Return the weights of every aggregator and of the TF-IDF rule; names without a view are the semantic ones."""
+    aggregators = aggregator_weights(model, tables, users, progress, encoded=encoded)
+    order = [f"{view} {kind}" for view in ("semantic", "collaborative") for kind in ("denoise", "content")]
+    weights: Weights = {name.removeprefix("semantic "): aggregators[name] for name in order if aggregators.get(name)}
+    with progress.stage("TF-IDF rule"):
+        rule = tfidf_rule(dataset.news_words, dataset.clicked[users], dataset.skipped[users])
+    return weights | {RULE: {"clicked": rule.clicked, "skipped": rule.skipped}}
+
+
+def _compared(names: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Return pairs of weights to compare: denoising weights with the content-based ones of their view and the rule."""
+    denoise = [name for name in names if name.endswith("denoise")]
+    return [pair for name in denoise for pair in ((name, name.replace("denoise", "content")), (name, RULE))]
+
+
+def _difference(aucs: dict[str, Floats], first: str, second: str, seed: int) -> dict[str, Any]:
+    values = aucs[first], aucs[second]
+    compared = paired(*values, np.arange(len(values[0])), np.random.default_rng(seed))
     return {
-        "auc": round(auc.mean, 4),
-        "interval": [round(auc.low, 4), round(auc.high, 4)],
-        "users": int(np.isfinite(by_user).sum()),
+        "weights": first,
+        "against": second,
+        "difference": round(compared.difference, 4),
+        "interval": [round(compared.low, 4), round(compared.high, 4)],
+    }
+
+
+def _summarise(by_user: Floats, seed: int, name: str = "auc", prefix: str = "") -> dict[str, Any]:
+    """Return the mean over users, its interval and the number of users who have a value; None if there are none."""
+    users = int(np.isfinite(by_user).sum())
+    if not users:
+        return {name: None, f"{prefix}interval": None, f"{prefix}users": 0}
+    measured = interval(by_user, np.arange(len(by_user)), np.random.default_rng(seed))
+    return {
+        name: round(measured.mean, 4),
+        f"{prefix}interval": [round(measured.low, 4), round(measured.high, 4)],
+        f"{prefix}users": users,
     }

@@ -6,8 +6,10 @@
 import ibis
 import ibis.expr.types as ir
 
-PLACES = 2**31
-"""More than the positions of any page. The moment of an event is impression number * PLACES + position."""
+PLACES = 2**32
+"""The moment of an event is impression number * PLACES + position; the positions of a page are below PLACES / 2."""
+_AFTER_PAGE = PLACES // 2
+"""Clicks from outside the impressions come after all positions of the impression before them."""
 
 
 def impression_events(shown: ir.Table, users: ir.Table) -> ir.Table:
@@ -28,9 +30,18 @@ def event_moment(shown: ir.Table) -> ir.IntegerColumn:
 
 
 def history_events(history: ir.Table) -> ir.Table:
-    """Clicks from before the log as events that are older than all others; `history` has user, news, order."""
-    moment = history.order - ibis.literal(PLACES, type="int64")
-    return history.select("user", "news", clicked=ibis.literal(True), moment=moment)
+    """Clicks from before the log as events: user, news, clicked, moment; `history` has user, news, order.
+
+    They are older than all impressions, unless `history` also has `after`: the number of the impression that a click
+    follows, -1 for none.
+    """
+    return history.select("user", "news", clicked=ibis.literal(True), moment=history_moment(history))
+
+
+def history_moment(history: ir.Table) -> ir.IntegerColumn:
+    """One number that orders clicks from before the log among all events; see `history_events`."""
+    after = history.after if "after" in history.columns else ibis.literal(-1)
+    return after * ibis.literal(PLACES, type="int64") + _AFTER_PAGE + history.order
 
 
 def feedback_matrix(events: ir.Table) -> ir.Table:
