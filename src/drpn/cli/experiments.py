@@ -92,6 +92,9 @@ def compare(
     jobs: Jobs = 1,
     keep: Keep = False,
     again: Again = False,
+    trees: Annotated[
+        bool, typer.Option("--trees", help="Add LightGBM on the counts of the live protocol (extra `trees`).")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Train several models with several seeds, and compare them in tables.
@@ -121,6 +124,7 @@ def compare(
         jobs=jobs,
         keep=keep,
         again=again,
+        trees=trees,
         progress=progress.for_terminal(),
     )
     if json:

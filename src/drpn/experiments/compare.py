@@ -15,6 +15,7 @@ from drpn.dataset.folder import Dataset, SplitName
 from drpn.errors import FolderError, RunError, SettingsError, TrainingError
 from drpn.evaluation.baselines import chance
 from drpn.evaluation.comparison import compared
+from drpn.evaluation.count_trees import check_trees, tree_scores
 from drpn.evaluation.diversity import Diversity, DiversityMeter
 from drpn.evaluation.metrics import Metrics, measure
 from drpn.experiments.claims import Judged, judge_groups, write_claims
@@ -35,6 +36,8 @@ from drpn.recipes.settings import Settings, find_config, load_settings_of, read_
 from drpn.version import VERSION
 from drpn.versioned import write_versioned
 
+LIVE = "drpn-live"
+"""The system that others are compared with, where there is one."""
 RUNS, DOCUMENT, PICTURE = "runs", "compare.json", "compare.png"
 SPLIT: SplitName = "test"
 FORMAT = 1
@@ -77,17 +80,21 @@ def compare(
     jobs: int = 1,
     keep: bool = False,
     again: bool = False,
+    trees: bool = False,
     progress: Progress | None = None,
 ) -> Compared:
     """Train and measure each model with each seed; write tables, a picture and a JSON document into `out`.
 
     Without `models`, every model that the folder has the data for. Finished runs are not repeated, stopped runs are
-    resumed. Settings are the model's defaults, then the file `configs`, then `config`, then `sets`.
+    resumed. Settings are the model's defaults, then the file `configs`, then `config`, then `sets`. With `trees`,
+    LightGBM on the counts of the live protocol is one more system.
     """
     progress, sets = progress or Silent(), list(sets)
     refuse_data_settings(sets)
     dataset = Dataset.open(folder)
     _check_test_split(dataset)
+    if trees:
+        check_trees(dataset)
     for file in (configs, config):
         note_other_data_settings(file, dataset, progress)
     settings = load_settings_of(models or CATALOGUE, config, sets, tuned=configs)
@@ -127,7 +134,9 @@ def compare(
             if not tasks:
                 raise
         with progress.stage("metrics and intervals"):
-            result = _gather(tasks, dataset, out, seeds=seeds, sources=[*sources, *sets], left_out=left_out)
+            result = _gather(
+                tasks, dataset, out, seeds=seeds, sources=[*sources, *sets], left_out=left_out, trees=trees
+            )
         with progress.stage("tables"):
             _write(result)
         if failed:
@@ -182,7 +191,14 @@ def _check_existing_runs(tasks: list[Task], *, again: bool) -> None:
 
 
 def _gather(
-    tasks: list[Task], dataset: Dataset, out: Path, *, seeds: int, sources: list[str], left_out: dict[str, str]
+    tasks: list[Task],
+    dataset: Dataset,
+    out: Path,
+    *,
+    seeds: int,
+    sources: list[str],
+    left_out: dict[str, str],
+    trees: bool,
 ) -> Compared:
     impressions = dataset.impressions(SPLIT)
     users = np.asarray(impressions.users)
@@ -197,10 +213,14 @@ def _gather(
         if len(by_seed := [run.diversity for run in runs_of_model if run.diversity is not None]) == len(runs_of_model)
     }
     meter = DiversityMeter(dataset, impressions)
-    for name, scores in reference_scores(dataset, impressions).items():
+    references = reference_scores(dataset, impressions)
+    if trees:
+        references["lightgbm"] = tree_scores(dataset, SPLIT)
+    for name, scores in references.items():
         if name != "chance":
             systems[name] = measure(scores, impressions.clicked, impressions.offsets)
             diversity[name] = meter.measure(scores)
+    base = LIVE if LIVE in systems else BASE
     runs = [run.facts for by_seed in results.values() for run in by_seed]
     about: About = {
         "drpn": VERSION,
@@ -218,10 +238,10 @@ def _gather(
         "models": list(results),
         "left_out": left_out,
         "seeds": list(range(seeds)),
-        "base": BASE if BASE in systems else None,
-        "comparisons": len(systems) - 1 if BASE in systems else 0,
+        "base": base if base in systems else None,
+        "comparisons": len(systems) - 1 if base in systems else 0,
     }
-    rows = compared(systems, users, profiled, base=BASE, diversity=diversity)
+    rows = compared(systems, users, profiled, base=base, diversity=diversity)
     claims = judge_groups(systems, users, profiled)
     return Compared(out, about, rows, runs, systems, users, profiled, claims)
 

@@ -15,7 +15,7 @@ from drpn.batches.tables import Tables
 from drpn.bundle.files import pick_device
 from drpn.dataset.arrays import Array
 from drpn.dataset.folder import Dataset, Impressions, SplitName
-from drpn.evaluation.baselines import chance, popularity
+from drpn.evaluation.baselines import chance, click_rate, popularity
 from drpn.evaluation.bootstrap import interval, paired
 from drpn.evaluation.diversity import Diversity, DiversityMeter
 from drpn.evaluation.groups import rows
@@ -191,13 +191,19 @@ def measure_model(
 
 
 def reference_scores(dataset: Dataset, impressions: Impressions) -> dict[str, Array]:
-    """Return the scores of chance, of popularity and, where the true appeal is known, of the oracle."""
+    """Return the scores of chance, of popularity, with the live protocol of the running click rate, and of the oracle.
+
+    The oracle exists where the true appeal is known.
+    """
     arrays = dataset.arrays
     shown, clicked, category = (arrays.array(f"news/{name}") for name in ("times_shown", "times_clicked", "category"))
     scores = {
         "chance": chance(impressions.candidates),
         "popularity": popularity(shown, clicked, category, impressions.candidates),
     }
+    if dataset.live:
+        last = impressions.first_pair + len(impressions.candidates)
+        scores["click rate"] = click_rate(np.asarray(arrays.array("pairs/counts")[impressions.first_pair : last]))
     if "appeal" in impressions.extras:
         scores["oracle"] = np.nan_to_num(np.asarray(impressions.extras["appeal"]))
     return scores
