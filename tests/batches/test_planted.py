@@ -1,6 +1,7 @@
 """Planted feedback follows its rule, checked profile by profile with plain Python."""
 
 from collections import Counter
+from dataclasses import replace
 
 import hypothesis.strategies as st
 import pytest
@@ -16,7 +17,7 @@ NEWS = 60
 
 
 def random_profiles(seed: int, readers: int, clicks: int, skips: int) -> Profiles:
-    """Readers with up to so many clicks and skips, each story once, padding last; the last two are the same reader."""
+    """Readers with at most these numbers of clicks and skips, each story once; the last two are the same reader."""
     random = torch.Generator().manual_seed(seed)
     clicked, skipped = torch.zeros(readers, clicks), torch.zeros(readers, skips)
     for reader in range(readers):
@@ -87,7 +88,7 @@ def check(before: Profiles, after: Planted, share: float, skips: int) -> Counter
     return done
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=60, report_multiple_bugs=False)
 @given(
     seed=st.integers(0, 1_000),
     readers=st.integers(1, 12),
@@ -135,7 +136,8 @@ def test_a_reader_alone_or_with_one_click_stays_as_it_is() -> None:
     alone = Profiles(torch.tensor([1]), torch.tensor([[1, 2, 3]]), torch.tensor([[4, 5, 6, 7]]))
     twice = alone.map_tensors(lambda tensor: tensor.repeat(2, *[1] * (tensor.dim() - 1)))
     short = Profiles(torch.tensor([1, 2]), torch.tensor([[1, 0], [2, 0]]), torch.tensor([[4, 5, 6, 7], [8, 9, 10, 11]]))
-    for profiles in (alone, twice, short):
+    at_two_times = replace(twice, clicked=torch.tensor([[1, 2, 3], [8, 9, 10]]))  # one reader, whose profile grew
+    for profiles in (alone, twice, at_two_times, short):
         planted = plant_clicks_of_others(profiles, share=0.2, skips=3)
         assert torch.equal(planted.profiles.clicked, profiles.clicked)
         assert torch.equal(planted.profiles.skipped, profiles.skipped)
@@ -198,7 +200,7 @@ def check_swaps(before: Profiles, after: Planted, share: float, skips: int) -> i
     return changed
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=60, report_multiple_bugs=False)
 @given(
     seed=st.integers(0, 1_000),
     readers=st.integers(1, 12),
@@ -240,11 +242,11 @@ def test_skips_are_drawn_in_proportion_to_their_odds() -> None:
 def test_over_all_readers_swapped_skips_are_as_popular_as_clicks() -> None:
     """The weights make up for readers whose skips are all popular, or none of them."""
     random = torch.Generator().manual_seed(4)
-    readers, rate = 3_000, torch.linspace(0.05, 0.6, NEWS)
+    readers, rate = 6_000, torch.linspace(0.05, 0.6, NEWS)
     clicked, skipped = torch.zeros(readers, 14, dtype=torch.int32), torch.zeros(readers, 30, dtype=torch.int32)
     for reader in range(readers):
-        shown = torch.randperm(NEWS, generator=random)[:25]
-        clicks = torch.rand(25, generator=random) < rate[shown]
+        shown = torch.randperm(NEWS, generator=random)[:10]
+        clicks = torch.rand(10, generator=random) < rate[shown]
         for sequence, stories_ in ((clicked, shown[clicks]), (skipped, shown[~clicks])):
             sequence[reader, : min(len(stories_), sequence.shape[1])] = 1 + stories_[: sequence.shape[1]].int()
     rows = torch.arange(NEWS + 1)

@@ -13,13 +13,29 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from mutations import attention_faults, drpn_faults, feature_faults, layer_faults, state_faults, text_faults
+from mutations import (
+    attention_faults,
+    drpn_faults,
+    feature_faults,
+    layer_faults,
+    planted_faults,
+    state_faults,
+    text_faults,
+)
 from mutations.planting import ROOT, Fault, Group, caught
 
 PAGE = ROOT / "docs" / "mutations.md"
 GROUPS = [
     group
-    for module in (drpn_faults, feature_faults, text_faults, attention_faults, layer_faults, state_faults)
+    for module in (
+        drpn_faults,
+        feature_faults,
+        text_faults,
+        attention_faults,
+        layer_faults,
+        state_faults,
+        planted_faults,
+    )
     for group in module.GROUPS
 ]
 

@@ -174,24 +174,24 @@ def test_planted_passes_learn_to_find_planted_stories(tmp_path: Path) -> None:
     tables.news.words[30:] = 25 + tables.news.words[30:] % 25
     tables.news.neighbours.zero_()
 
-    def share_found() -> dict[str, float]:
+    def share_ranked_right() -> dict[str, float]:
         torch.manual_seed(0)
         profiles = tables.profiles(torch.arange(1, 30))
         planted = swap_clicks_and_skips(profiles, click_odds(tables), share=0.2, skips=3)  # type: ignore[arg-type]
         encoded = loop.model.encode_news(tables.news)
-        found = {}
+        shares = {}
         for view, by_side in loop.model.trust(encoded, planted.profiles).items():
             for side, logits in by_side.items():
                 pairs = planted.pairs[side]
                 both = pairs.noise[:, :, None] & pairs.real[:, None, :]
-                found[f"{view} {side}"] = float((logits[:, :, None] < logits[:, None, :])[both].float().mean())
-        return found
+                shares[f"{view} {side}"] = float((logits[:, :, None] < logits[:, None, :])[both].float().mean())
+        return shares
 
-    before = share_found()
+    before = share_ranked_right()
     seen = []
     loop.progress.note = seen.append  # type: ignore[method-assign]
     loop.run(lambda _: 0.5, resume=False)
-    after = share_found()
+    after = share_ranked_right()
     assert len([line for line in seen if "planted loss" in line]) == 60
     assert max(before.values()) < 0.8
     assert min(after.values()) > 0.8, after

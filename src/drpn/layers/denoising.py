@@ -4,13 +4,11 @@ On a GPU the attention and the similarity are one kernel, which never writes the
 `attend_rest` and `attend_opposite` only describe the attention, and `similarities` computes it.
 """
 
-import math
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from drpn.layers.attention import SHORT, attend, where_present
 from drpn.layers.gather import segment_sum, sort_positions
@@ -44,33 +42,6 @@ class SimilarityHead(NamedTuple):
 
     direction: Float[Tensor, "D"]
     bias: Float[Tensor, "1"]
-
-
-def start_as_similarity(
-    heads: Sequence[tuple[nn.Linear, nn.Linear, nn.Linear]], *, values: Sequence[nn.Linear], keys: Sequence[nn.Linear]
-) -> None:
-    """Draw weights with which each head, tanh([a; b] W_1 + b_1) W_2, grows with the inner product of a and b.
-
-    Other random weights make it nearly the sum of a function of a and one of b, because tanh is close to linear. Such a
-    sum does not compare a story with what it reads, and its gradient hardly leads to weights that do.
-
-    A head is the two halves of W_1 and W_2. With the same rows p in both halves and a bias of 1 or -1,
-    tanh(p.(a + b) - 1) - tanh(p.(a + b) + 1) grows with (p.(a + b))^2, so with (p.a)(p.b), and its sum over random p
-    with a.b. The projections `values` of b become the identity; those of queries and `keys` become equal.
-    """
-    with torch.no_grad():
-        for own, read, out in heads:
-            half, size = len(own.weight) // 2, own.weight.shape[1]
-            rows, sign = torch.randn(half, size) / math.sqrt(size), torch.ones(half)
-            for part in (own, read):
-                part.weight[: 2 * half] = torch.cat([rows, rows])
-            own.bias[: 2 * half] = torch.cat([-sign, sign])
-            out.weight[0, : 2 * half] = torch.cat([sign, -sign]) * 2 / math.sqrt(size)
-        for layer in values:
-            nn.init.eye_(layer.weight)
-        turn = nn.init.orthogonal_(torch.empty_like(keys[0].weight))
-        for layer in keys:
-            layer.weight.copy_(turn)
 
 
 def similarity(head: SimilarityHead, rest: Attention) -> Float[Tensor, "B S"]:

@@ -17,18 +17,12 @@ from torch import Tensor, nn
 
 from drpn.batches.batch import Batch, Context, NewsRows, Profiles
 from drpn.layers.attention import Aggregated, GatedAggregate, MultiHeadAttention, aggregate, where_present
-from drpn.layers.denoising import (
-    SimilarityHead,
-    attend_opposite,
-    attend_rest,
-    similarities,
-    similarity,
-    start_as_similarity,
-)
+from drpn.layers.denoising import SimilarityHead, attend_opposite, attend_rest, similarities, similarity
 from drpn.layers.fusion import interest_scores, interest_weights
 from drpn.layers.graph import GraphNetwork
 from drpn.layers.linear import Weight, split_heads
 from drpn.layers.news import ID_SPREAD, IdVectors, TitleEncoder
+from drpn.layers.similar_start import start_as_similarity
 from drpn.layers.tables import Table, TableRows, columns, concat_sequences, project, rows_at
 from drpn.models.base import ClickModel, DataShape, ModelSettings
 from drpn.models.checks import check_above_zero, check_divides, check_positive, check_share
@@ -55,7 +49,7 @@ class DrpnSettings(ModelSettings):
     denoise: bool = True
     """Use the denoising aggregators (off: the paper's DRPN-D)."""
     similar_start: bool = False
-    """Start the denoising aggregators with weights that compare stories (see `start_as_similarity`). Off: random."""
+    """Start the denoising aggregators with weights that compare stories (`layers.similar_start`). Off: random."""
     graph: bool = True
     """Use id vectors, the graph network and their collaborative view (off: DRPN-G)."""
     graph_network: bool = True
@@ -83,6 +77,9 @@ ABLATIONS = {
     "drpn-p": DrpnSettings(clicked=False),
 }
 """The variants of Table 3, each without one part of DRPN; drpn-g-ids is not in the paper."""
+
+COLLABORATIVE_START = 1.5
+"""Scale of `similar_start` times the spread of id vectors, from which graph vectors of about a third are made."""
 
 
 class ContentAggregator(nn.Module):
@@ -122,7 +119,7 @@ class Similarity(nn.Module):
 class DenoisingAggregator(nn.Module):
     """Section 4.3.2: a story counts more if it resembles the rest of its sequence, less if the opposite sequence."""
 
-    def __init__(self, size: int, *, opposite: bool, similar_start: bool = False) -> None:
+    def __init__(self, size: int, *, opposite: bool, start: float | None = None) -> None:
         super().__init__()
         self.query = nn.Linear(size, size, bias=False)  # W^h_q
         self.key = nn.Linear(size, size, bias=False)  # W^h_k
@@ -136,11 +133,11 @@ class DenoisingAggregator(nn.Module):
             self.contrary = Similarity(size)  # W^u_3, b^u_3, W^u_4, b^u_4
             self.unopposed = nn.Parameter(torch.zeros(size))
             self.gamma = nn.Parameter(torch.tensor(0.5))
-        if similar_start:
+        if start is not None:
             heads = [(head.own, head.read, head.out) for head in self.heads()]
             values = [self.value, *([self.opposite_value] if opposite else [])]
             keys = [self.query, self.key, *([self.opposite_key] if opposite else [])]
-            start_as_similarity(heads, values=values, keys=keys)
+            start_as_similarity(heads, values=values, keys=keys, scale=start)
 
     def heads(self) -> list[Similarity]:
         """The similarity to the rest of the sequence, and to the opposite sequence if there is one."""
@@ -254,8 +251,9 @@ class Side(nn.Module):
         super().__init__()
         size, both = settings.size, settings.clicked and settings.skipped  # there is an opposite sequence
         self.content = ContentAggregator(size, settings.heads, settings.hidden, self_attention=self_attention)
-        start = settings.similar_start
-        self.denoise = DenoisingAggregator(size, opposite=both, similar_start=start) if settings.denoise else None
+        scale = 1.0 if self_attention else COLLABORATIVE_START / settings.id_spread
+        start = scale if settings.similar_start else None
+        self.denoise = DenoisingAggregator(size, opposite=both, start=start) if settings.denoise else None
 
 
 class View(nn.Module):
@@ -367,13 +365,15 @@ class Drpn(ClickModel[Encoded, Readers]):
 
     def read(self, encoded: Encoded, profiles: Profiles) -> Readers:
         """The interests of each user, for each view."""
-        positions = {name: getattr(profiles, name) for name in self.reads}
-        return {view: self.view(view).read(rows, positions) for view, rows in encoded.items()}
+        return {view: self.view(view).read(rows, self.positions(profiles)) for view, rows in encoded.items()}
 
     def trust(self, encoded: Encoded, profiles: Profiles) -> dict[str, dict[str, Float[Tensor, "B S"]]]:
         """The logits of the denoising weights (Eq. 6), by view and sequence."""
-        positions = {name: getattr(profiles, name) for name in self.reads}
-        return {view: self.view(view).trust(rows, positions) for view, rows in encoded.items()}
+        return {view: self.view(view).trust(rows, self.positions(profiles)) for view, rows in encoded.items()}
+
+    def positions(self, profiles: Profiles) -> dict[str, Int[Tensor, "B S"]]:
+        """The stories of each sequence that this variant reads."""
+        return {name: getattr(profiles, name) for name in self.reads}
 
     def match(
         self, encoded: Encoded, readers: Readers, candidates: Int[Tensor, "B C"], context: Context
