@@ -135,7 +135,10 @@ def _scores(
             positions = np.searchsorted(users, owners.cpu().numpy())
             for name in scores:
                 reduced = batch if name == "full" else _remove(batch, side, torch.from_numpy(slots[name][positions]))
-                batch_scores = model.score(encoded, reduced.of_all_stories())[real]
+                # what does not depend on the profile, such as counts, would not change
+                batch = reduced.of_all_stories()
+                readers = model.read(encoded, batch.profiles)
+                batch_scores = model.match(encoded, readers, batch.candidates, batch.context)[real]
                 scores[name][real_places] = batch_scores.double().cpu().numpy()
             advance(len(batch))
     return scores

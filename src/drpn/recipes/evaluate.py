@@ -252,7 +252,7 @@ def measure_explanations(
     progress: Progress,
 ) -> tuple[dict[str, Any] | None, dict[str, Any] | None, dict[str, Any] | None]:
     """Return noise AUC, faithfulness and, if requested, read times; None for models without such weights."""
-    if not isinstance(model, Drpn):
+    if not isinstance(model, Drpn) or not getattr(model.settings, "text", True):
         return None, None, None
     encoded = encode_all(model, tables.news)
     noise = measure_noise(model, tables, dataset, seed=seed, encoded=encoded, progress=progress)
