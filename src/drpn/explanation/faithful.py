@@ -136,9 +136,9 @@ def _scores(
             for name in scores:
                 reduced = batch if name == "full" else _remove(batch, side, torch.from_numpy(slots[name][positions]))
                 # what does not depend on the profile, such as counts, would not change
-                batch = reduced.of_all_stories()
-                readers = model.read(encoded, batch.profiles)
-                batch_scores = model.match(encoded, readers, batch.candidates, batch.context)[real]
+                parts = reduced.of_all_stories()
+                readers = model.read(encoded, parts.profiles)
+                batch_scores = model.match(encoded, readers, parts.candidates, parts.context)[real]
                 scores[name][real_places] = batch_scores.double().cpu().numpy()
             advance(len(batch))
     return scores

@@ -86,7 +86,8 @@ def _snapshot(
     copies["random/cpu"] = torch.get_rng_state()
     if torch.cuda.is_available():
         copies["random/cuda"] = torch.cuda.get_rng_state()
-    header = {"format": FORMAT, "progress": asdict(state), "groups": deepcopy(optimiser_state["param_groups"])}
+    groups = [deepcopy(group) | {"lr": float(group["lr"])} for group in optimiser_state["param_groups"]]
+    header = {"format": FORMAT, "progress": asdict(state), "groups": groups}
     return header, copies
 
 
@@ -111,10 +112,10 @@ def load_checkpoint(
     for name, value in _with_prefix(tensors, "optimiser/").items():
         index, slot = name.split("/")
         slots.setdefault(int(index), {})[slot] = value
-    capturable = [group.get("capturable", False) for group in optimiser.param_groups]
+    of_device = [{"capturable": group.get("capturable", False), "lr": group["lr"]} for group in optimiser.param_groups]
     optimiser.load_state_dict({"state": slots, "param_groups": header["groups"]})
-    for group, is_capturable in zip(optimiser.param_groups, capturable, strict=True):
-        group["capturable"] = is_capturable  # depends on this device, not on the one that wrote the checkpoint
+    for group, here in zip(optimiser.param_groups, of_device, strict=True):
+        group |= here  # depends on this device, not on the one that wrote the checkpoint
     torch.set_rng_state(tensors["random/cpu"])
     if "random/cuda" in tensors and torch.cuda.is_available():
         torch.cuda.set_rng_state(tensors["random/cuda"])
