@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import json
 import re
 import subprocess
 import sys
@@ -313,6 +314,8 @@ def test_jobs_that_cannot_start(
     ("function", "options", "message"),
     [
         (drpn.simulate, {"users": 0}, "users is 0; at least 1 is needed"),
+        (drpn.simulate, {"preset": "paper"}, "preset is 'paper'; it takes one of newsroom, personal, live"),
+        (drpn.simulate, {"preset": "live", "noise": 0.2}, "noise is 0.2, but in the preset live"),
         (drpn.open_dataset, {}, "nowhere is missing; prepare it from logs"),
         (drpn.load, {}, "nowhere is not a run: it has no run.json; train a model first"),
         (drpn.evaluate, {}, "nowhere is not a run: it has no run.json; train a model first"),
@@ -364,3 +367,10 @@ def test_the_examples_of_the_docs_run(page: str, tmp_path: Path, monkeypatch: py
         exec(example, names)
     assert names["drpn"] is drpn
     assert Path("anna.png").stat().st_size > 10_000
+
+
+def test_simulate_takes_a_preset(tmp_path: Path) -> None:
+    out = drpn.simulate(tmp_path / "live", users=20, news=300, days=2, preset="live")
+    assert {file.name for file in out.iterdir()} >= {"news.parquet", "impressions.parquet"}
+    out = drpn.simulate(tmp_path / "personal", users=20, news=600, days=2, preset="personal", noise=0.1)
+    assert json.loads((out / "simulation.json").read_text())["settings"]["noise"] == 0.1

@@ -196,7 +196,7 @@ def _spread_of_decay(live: LiveLog) -> float:
         clicks = np.bincount(story[rows & first], live.shown["clicked"][rows & first], minlength=len(names))
         rates.append((clicks + 1) / (shown + 4))
         often &= shown > 25
-    assert often.sum() > 40
+    assert often.sum() > 20
     return float(np.std(np.log(rates[1] / rates[0])[often]))
 
 

@@ -64,6 +64,10 @@ def test_noise_of_personal_does_not_fit_the_reader(personal: Newsroom) -> None:
             liked.setdefault(user, set()).add(topic)
     assert all((opinion == 1) == (topic in liked[user]) for user, topic, opinion in rows)
     assert set(personal.column("opinion").tolist()) == {1, -1}
+    assert "clickbait" not in personal.column("cause").tolist()
+    history = [personal.news[news][1] in liked[impression.user]
+               for impression in personal.impressions for news in impression.history]  # fmt: skip
+    assert np.mean(history) == pytest.approx(0.7, abs=0.07)  # a story is clicked once, which costs own topics more
     assert personal.column("seen").all()
 
 

@@ -117,8 +117,9 @@ def evaluate(
     Prints AUC, MRR, nDCG@5 and nDCG@10 with 95 % bootstrap intervals over users: for all impressions, for users with a
     profile (as in the paper) and for users without. Compares the model with chance and popularity and, on simulated
     logs, with an oracle that knows the true interests. For DRPN models it also measures whether the weights are
-    faithful to the scores and, on simulated logs, whether they tell real feedback from noise. With --noise it also
-    measures, on logs with read times, whether clicks with large weights were read for 5 seconds or more.
+    faithful to the scores and, on simulated logs, whether they tell real feedback from noise, next to how well that
+    can be told from the rest of the profile and from the story alone. With --noise it also measures, on logs with read
+    times, whether clicks with large weights were read for 5 seconds or more.
 
     A second table tells how diverse the first ten stories of each impression are: the mean distance of two of them, the
     share of the candidates' categories they cover, the share of the ten stories shown most often, and their novelty.
