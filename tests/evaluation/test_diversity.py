@@ -99,6 +99,15 @@ def test_concentration_is_the_share_of_the_ten_most_placed_stories() -> None:
     assert result.concentration.tolist() == [1, 1, 0.5, 0]
 
 
+def test_concentration_counts_the_places_of_measured_impressions_alone() -> None:
+    """Three impressions without a skip show stories 11 to 20 the most often; they are not measured."""
+    lists = [list(range(11, 21))] * 3 + [list(range(1, 11)), list(range(11, 21)), list(range(1, 11))]
+    labels = [[True] * 10] * 3 + [[True] + [False] * 9] * 3
+    meter = DiversityMeter(dataset_of([Story(1, 0, ())] * 20), impressions_of(lists, labels))
+    result = meter.measure(-np.tile(np.arange(10.0), 6))
+    assert result.concentration[3:].tolist() == [1, 0, 1]
+
+
 def test_candidates_below_the_tenth_place_do_not_count() -> None:
     every = [Story(number % 4, 0, (number + 2,), number) for number in range(14)]
     scores = [float(-number) for number in range(14)]
