@@ -21,13 +21,12 @@ MIXES = {
 def candidates(stories: int) -> Candidates:
     """Return random stories: 15 words of a vocabulary of 40,000, 20 categories, 200 subcategories."""
     random = np.random.default_rng(0)
-    words = 2 + (40_000 * random.random((stories + 1, 15)) ** 3).astype(np.int32)
+    words = (40_000 * random.random((stories + 1, 15)) ** 3).astype(np.int32).astype(str)
     arrays = {
         f"news/{name}": random.integers(1, size, stories + 1) for name, size in (("category", 20), ("subcategory", 200))
     }
-    dataset: Any = SimpleNamespace(
-        news_words=words, vocabulary=range(40_002), arrays=SimpleNamespace(array=arrays.__getitem__)
-    )
+    titles = [" ".join(title) for title in words]
+    dataset: Any = SimpleNamespace(titles=titles, arrays=SimpleNamespace(array=arrays.__getitem__))
     reader = ContentReader.of(dataset)
     return Candidates(
         scores=-np.sort(-random.random(stories)),

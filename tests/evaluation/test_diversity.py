@@ -73,7 +73,7 @@ def test_one_list_by_hand() -> None:
     # four candidates in three categories; the first two share the category, not the subcategory, and one of two words
     every = [Story(1, 1, (2, 3), 3), Story(1, 2, (2, 4), 0), Story(2, 3, (5,), 0), Story(3, 4, (), 1)]
     result = measured(every, [([0.9, 0.8, 0.2, 0.1], [0, 1, 2, 3])])
-    common, single = (math.log(6 / (count + 1)) + 1 for count in (2, 1))
+    common, single = (math.log(5 / (count + 1)) + 1 for count in (2, 1))
     cosine = common**2 / (common**2 + single**2)
     assert result.distance[0] == pytest.approx(1 - (1 + cosine) / 3 / 6)  # one similar pair of six
     assert result.coverage[0] == 1  # all candidates are in the first ten

@@ -6,7 +6,6 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from drpn.batches.tables import news_rows
 from drpn.bundle.files import Bundle
 from drpn.bundle.mixing import Candidates, Mix
 from drpn.bundle.stories import NewStory, StoryReader, as_utc
@@ -21,28 +20,21 @@ KnownStory = int | NewStory
 class StoryFacts:
     """Reads facts about the stories of a bundle and about stories that came later."""
 
-    def __init__(self, bundle: Bundle, category_words: bool) -> None:
-        self._bundle, self._category_words = bundle, category_words
+    def __init__(self, bundle: Bundle, reader: StoryReader) -> None:
+        self._bundle, self._reader = bundle, reader
 
     def contents(self, stories: Sequence[KnownStory]) -> Contents:
         """Return labels and titles."""
         rows = np.array([story if isinstance(story, int) else 0 for story in stories], dtype=np.int64)
-        later = [(place, story) for place, story in enumerate(stories) if isinstance(story, NewStory)]
-        arrays = self._bundle.data.arrays
-        columns = [
-            np.array(array[rows])
-            for array in (
-                self._bundle.data.news_words,
-                arrays.array("news/category"),
-                arrays.array("news/subcategory"),
-            )
-        ]
+        arrays, contents = self._bundle.data.arrays, self._contents
+        columns = (contents.words, arrays.array("news/category"), arrays.array("news/subcategory"))
+        words, category, subcategory = (np.array(array[rows]) for array in columns)
+        later = {place: story for place, story in enumerate(stories) if isinstance(story, NewStory)}
         if later:
-            places, new = zip(*later, strict=True)
-            read = self._reader.rows(new)
-            for column, values in zip(columns, (read.words, read.category, read.subcategory), strict=True):
-                column[list(places)] = values.numpy()
-        return self._contents.read(*columns)
+            places, read = list(later), self._reader.rows(list(later.values()))
+            words[places] = [contents.title(story.title) for story in later.values()]
+            category[places], subcategory[places] = read.category.numpy(), read.subcategory.numpy()
+        return contents.read(words, category, subcategory)
 
     def published(self, rows: Ints, story: Callable[[int], KnownStory]) -> Ints:
         """Return the times of publication, seconds since 1970; the lowest number stands for an unknown time.
@@ -82,12 +74,6 @@ class StoryFacts:
     @cached_property
     def _contents(self) -> ContentReader:
         return ContentReader.of(self._bundle.data)
-
-    @cached_property
-    def _reader(self) -> StoryReader:
-        """Reads titles as long as those of the dataset; the model may read fewer words."""
-        like = news_rows(self._bundle.data, needs=()).part(slice(1))
-        return StoryReader(self._bundle.data, like, self._category_words)
 
 
 class PoolFacts:

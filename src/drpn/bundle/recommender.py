@@ -87,7 +87,7 @@ class Recommender:
         recent = np.flatnonzero(bundle.data.arrays.array("news/recent"))
         self._live = dict.fromkeys(bundle.data.news_ids[int(row)] for row in recent)
         self._added: dict[str, NewStory] = {}
-        self._facts = StoryFacts(bundle, settings["category_words"])
+        self._facts = StoryFacts(bundle, self._reader)
 
     @property
     def live(self) -> list[str]:
