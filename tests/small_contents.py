@@ -12,14 +12,12 @@ from reference.diversity_loops import Story
 def dataset_of(stories: Sequence[Story]) -> Any:
     """A dataset whose story of row n is stories[n - 1]."""
     every = [Story(0, 0, ()), *stories]
-    width = max(1, *(len(story.words) for story in every))
-    words = np.array([[*story.words, *[0] * (width - len(story.words))] for story in every], dtype=np.int32)
+    titles = [" ".join(f"w{word}" for word in story.words if word > 1) for story in every]
     arrays = {
         f"news/{name}": np.array([getattr(story, name) for story in every], dtype=np.int32)
         for name in ("category", "subcategory", "times_shown")
     }
-    vocabulary = range(int(words.max()) + 2)
-    return SimpleNamespace(news_words=words, vocabulary=vocabulary, arrays=SimpleNamespace(array=arrays.__getitem__))
+    return SimpleNamespace(titles=titles, arrays=SimpleNamespace(array=arrays.__getitem__))
 
 
 def impressions_of(lists: Sequence[Sequence[int]], clicked: Sequence[Sequence[bool]] | None = None) -> Any:

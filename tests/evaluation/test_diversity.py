@@ -73,7 +73,7 @@ def test_one_list_by_hand() -> None:
     # four candidates in three categories; the first two share the category, not the subcategory, and one of two words
     every = [Story(1, 1, (2, 3), 3), Story(1, 2, (2, 4), 0), Story(2, 3, (5,), 0), Story(3, 4, (), 1)]
     result = measured(every, [([0.9, 0.8, 0.2, 0.1], [0, 1, 2, 3])])
-    common, single = (math.log(6 / (count + 1)) + 1 for count in (2, 1))
+    common, single = (math.log(5 / (count + 1)) + 1 for count in (2, 1))
     cosine = common**2 / (common**2 + single**2)
     assert result.distance[0] == pytest.approx(1 - (1 + cosine) / 3 / 6)  # one similar pair of six
     assert result.coverage[0] == 1  # all candidates are in the first ten
@@ -97,6 +97,15 @@ def test_concentration_is_the_share_of_the_ten_most_placed_stories() -> None:
     lists = [list(range(10)), list(range(10)), [*range(5), *range(10, 15)], list(range(15, 25))]
     result = measured(every, [([float(-place) for place in range(10)], chosen) for chosen in lists])
     assert result.concentration.tolist() == [1, 1, 0.5, 0]
+
+
+def test_concentration_counts_the_places_of_measured_impressions_alone() -> None:
+    """Three impressions without a skip show stories 11 to 20 the most often; they are not measured."""
+    lists = [list(range(11, 21))] * 3 + [list(range(1, 11)), list(range(11, 21)), list(range(1, 11))]
+    labels = [[True] * 10] * 3 + [[True] + [False] * 9] * 3
+    meter = DiversityMeter(dataset_of([Story(1, 0, ())] * 20), impressions_of(lists, labels))
+    result = meter.measure(-np.tile(np.arange(10.0), 6))
+    assert result.concentration[3:].tolist() == [1, 0, 1]
 
 
 def test_candidates_below_the_tenth_place_do_not_count() -> None:

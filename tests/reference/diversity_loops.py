@@ -33,8 +33,7 @@ def _cosine(first: Story, second: Story, every: Sequence[Story]) -> float:
         return {word for word in story.words if word > 1}
 
     def idf(word: int) -> float:
-        # the padding row counts as a story without words
-        return math.log((len(every) + 2) / (sum(word in known(story) for story in every) + 1)) + 1
+        return math.log((len(every) + 1) / (sum(word in known(story) for story in every) + 1)) + 1
 
     def norm(story: Story) -> float:
         return math.sqrt(sum(idf(word) ** 2 for word in known(story)))

@@ -48,6 +48,11 @@ class StoryCatalogue:
         """The row of a story in the bundle; 0 for a story that was added later."""
         return self._rows.get(news_id, 0)
 
+    def rows(self, news_ids: Iterable[str]) -> list[int]:
+        """The rows of stories in the bundle; 0 for stories that were added later."""
+        get = self._rows.get
+        return [get(news_id, 0) for news_id in news_ids]
+
     def positions(self, news_ids: Sequence[str]) -> list[int]:
         """The positions of stories in `encoded`; stories not encoded yet are encoded now."""
         missing = [news_id for news_id in dict.fromkeys(news_ids) if news_id not in self._positions]

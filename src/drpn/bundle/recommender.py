@@ -87,7 +87,7 @@ class Recommender:
         recent = np.flatnonzero(bundle.data.arrays.array("news/recent"))
         self._live = dict.fromkeys(bundle.data.news_ids[int(row)] for row in recent)
         self._added: dict[str, NewStory] = {}
-        self._facts = StoryFacts(bundle, settings["category_words"])
+        self._facts = StoryFacts(bundle, self._reader)
 
     @property
     def live(self) -> list[str]:
@@ -249,9 +249,16 @@ class Recommender:
         notes = tuple(dict.fromkeys(self._reader.notes(new)))
         column = {news_id: index for index, news_id in enumerate(pool)}
         rankings = []
+
+        def candidate(index: int) -> KnownStory:
+            return self._story(pool[index]) if index < len(pool) else new[index - len(pool)]
+
+        def rows_of_all() -> list[int]:
+            return [*self.stories.rows(pool), *(0 for _ in new)]
+
         with self.stories.temporary(self._reader.rows(new)) as fresh:
             candidates = torch.tensor([*self.stories.positions(pool), *fresh], dtype=torch.int64)
-            facts = None if mix.plain else PoolFacts(self._facts, [*map(self._story, pool), *new], mix)
+            facts = None if mix.plain else PoolFacts(self._facts, candidate, rows_of_all, mix)
             for chunk in _chunks(requests, self._users_at_once(len(candidates))):
                 scores = self._score(chunk, candidates, moment)
                 for request, row in zip(chunk, scores, strict=True):

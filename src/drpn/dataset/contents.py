@@ -15,7 +15,11 @@ from numpy.typing import NDArray
 
 from drpn.dataset.arrays import Array
 from drpn.dataset.folder import Dataset
-from drpn.dataset.vocabulary import UNKNOWN
+from drpn.dataset.vocabulary import tokens
+
+TITLE_WORDS = 30
+"""The first words of a title are read, up to this many."""
+_MARKS = frozenset(".,!?;|")
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -29,7 +33,7 @@ class Contents:
     """(stories): 0 for none."""
     subcategory: Ints
     words: Ints
-    """(stories, words): the distinct known words of each title; 0 is padding."""
+    """(stories, words): the distinct words of each title; 0 is padding."""
     weights: Floats
     """(stories, words): the TF-IDF weight of each word, 0 for padding; each title has norm 1."""
     labels: tuple[str, ...]
@@ -81,38 +85,56 @@ class Contents:
 
 @dataclass(frozen=True)
 class ContentReader:
-    """Reads the contents of the stories of a dataset, and of stories that came after it."""
+    """Reads the contents of the stories of a dataset, and of stories that came after it.
+
+    Titles are read as texts: the words that a folder or a model keeps of them make no difference.
+    """
 
     dataset: Dataset
+    words: NDArray[np.int32]
+    """(stories, words): the words of each title as numbers; 0 is padding."""
+    numbers: dict[str, int]
+    """The number of each word."""
     idf: Floats
-    """(words): the weight of each word of the vocabulary."""
+    """The weight of each word, by number."""
     labels: tuple[str, ...]
 
     @classmethod
     def of(cls, dataset: Dataset) -> "ContentReader":
-        """Count the titles that have each word."""
-        titles = _distinct(dataset.news_words)
-        stories_with = np.bincount(titles[titles > 0], minlength=len(dataset.vocabulary))
-        idf = np.log((len(titles) + 1) / (stories_with + 1)) + 1
+        """Number the words of all titles, and count the titles that have each."""
+        numbers: dict[str, int] = {}
+        words = np.zeros((len(dataset.titles), TITLE_WORDS), dtype=np.int32)
+        for row, title in enumerate(dataset.titles):
+            known = [numbers.setdefault(word, len(numbers) + 1) for word in _title_words(title)]
+            words[row, : len(known)] = known
+        titles = _distinct(words)
+        stories_with = np.bincount(titles[titles > 0], minlength=len(numbers) + 1)
+        idf = np.log(len(titles) / (stories_with + 1)) + 1  # the first row is padding: len(titles) is stories + 1
         labels = tuple(name for name in ("category", "subcategory") if dataset.arrays.array(f"news/{name}").any())
-        return cls(dataset, idf, labels)
+        return cls(dataset, words, numbers, idf, labels)
+
+    def title(self, title: str) -> NDArray[np.int32]:
+        """Return the words of a title as a row of `words`; words that no title of the dataset has are left out."""
+        known = [self.numbers[word] for word in _title_words(title) if word in self.numbers]
+        return np.array(known + [0] * (TITLE_WORDS - len(known)), dtype=np.int32)
 
     def rows(self, rows: Array) -> Contents:
         """Return the contents of stories by row of the dataset."""
         arrays = self.dataset.arrays
-        return self.read(
-            self.dataset.news_words[rows],
-            arrays.array("news/category")[rows],
-            arrays.array("news/subcategory")[rows],
-        )
+        return self.read(self.words[rows], arrays.array("news/category")[rows], arrays.array("news/subcategory")[rows])
 
     def read(self, words: Array, category: Array, subcategory: Array) -> Contents:
-        """Return the contents of stories from their words (stories, words) and labels, as rows of the dataset."""
+        """Return the contents of stories from their words (numbers, as in `words`) and labels (rows of the dataset)."""
         words = _distinct(words)
         weights = np.where(words > 0, self.idf[words], 0.0)
         weights /= np.maximum(np.sqrt((weights**2).sum(axis=1, keepdims=True)), 1e-12)
         category, subcategory = (np.asarray(label, dtype=np.int64) for label in (category, subcategory))
         return Contents(category, subcategory, words, weights, self.labels)
+
+
+def _title_words(title: str) -> list[str]:
+    """Return the first words of a title, without marks such as commas."""
+    return [word for word in tokens(title) if word not in _MARKS][:TITLE_WORDS]
 
 
 def _same(first: Array, second: Array) -> NDArray[np.bool_]:
@@ -121,8 +143,8 @@ def _same(first: Array, second: Array) -> NDArray[np.bool_]:
 
 
 def _distinct(words: Array) -> Ints:
-    """Return the words of each title sorted, with 0 for repeated and for unknown words."""
+    """Return the words of each title sorted, with 0 for repeated words."""
     ordered = np.sort(np.asarray(words, dtype=np.int64), axis=1)
     repeated = np.zeros(ordered.shape, dtype=np.bool_)
     repeated[:, 1:] = ordered[:, 1:] == ordered[:, :-1]
-    return np.where(repeated | (ordered <= UNKNOWN), 0, ordered)
+    return np.where(repeated, 0, ordered)
