@@ -147,9 +147,9 @@ def page(runs: Runs, chosen: Sequence[System], title: str) -> list[str]:
     return [
         f"# {title}",
         "",
-        f"{len(runs)} newsrooms, {len(first)} seeds; {machine.get('gpu') or machine['processor']}, commit "
+        f"{_count(len(runs), 'newsroom')}, {_count(len(first), 'seed')}; {machine.get('gpu') or machine['processor']}, commit "
         f"{machine['commit']}; page by `benchmarks/noise_study.py`, commit {commit()}. Intervals (95 %) are over "
-        "newsrooms, each the mean of its seeds. *Could be seen*: the smallest difference that a study of this size "
+        f"{'newsrooms, each the mean of its seeds' if len(runs) > 1 else 'seeds'}. *Could be seen*: the smallest difference that a study of this size "
         f"finds in four of five cases, {POWER} standard errors.",
         *(["", f"Settings: {'; '.join(by_settings)}."] if by_settings else []),
         "",
@@ -165,6 +165,10 @@ def page(runs: Runs, chosen: Sequence[System], title: str) -> list[str]:
         "",
         *newsroom_rows(runs, names),
     ]
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def main() -> None:
