@@ -143,14 +143,15 @@ def page(runs: Runs, chosen: Sequence[System], title: str) -> list[str]:
     names = [system.name for system in chosen]
     first = next(iter(runs.values()))[names[0]]
     machine = first[0]["machine"]
+    counts = f"{_count(len(runs), 'newsroom')}, {_count(len(first), 'seed')}"
+    over = "newsrooms, each the mean of its seeds" if len(runs) > 1 else "seeds"
     by_settings = [f"`{system.name}`: {', '.join(system.sets)}" for system in chosen if system.sets]
     return [
         f"# {title}",
         "",
-        f"{len(runs)} newsrooms, {len(first)} seeds; {machine.get('gpu') or machine['processor']}, commit "
-        f"{machine['commit']}; page by `benchmarks/noise_study.py`, commit {commit()}. Intervals (95 %) are over "
-        "newsrooms, each the mean of its seeds. *Could be seen*: the smallest difference that a study of this size "
-        f"finds in four of five cases, {POWER} standard errors.",
+        f"{counts}; {machine.get('gpu') or machine['processor']}, commit {machine['commit']}; page by "
+        f"`benchmarks/noise_study.py`, commit {commit()}. Intervals (95 %) are over {over}. *Could be seen*: the "
+        f"smallest difference that a study of this size finds in four of five cases, {POWER} standard errors.",
         *(["", f"Settings: {'; '.join(by_settings)}."] if by_settings else []),
         "",
         "## Test AUC",
@@ -165,6 +166,10 @@ def page(runs: Runs, chosen: Sequence[System], title: str) -> list[str]:
         "",
         *newsroom_rows(runs, names),
     ]
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def main() -> None:

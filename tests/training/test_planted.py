@@ -12,7 +12,7 @@ from contract_cases import impressions, newsroom, trained
 from drpn.batches.batch import Profiles
 from drpn.batches.planted import Pairs, Planted, click_odds, plant_clicks_of_others, swap_clicks_and_skips
 from drpn.batches.samples import Plan
-from drpn.errors import SettingsError
+from drpn.errors import SettingsError, TrainingError
 from drpn.recipes.planted import check_planted, planted_reads
 from drpn.recipes.settings import training_defaults
 from drpn.training.checkpoint import TrainingState
@@ -225,6 +225,13 @@ def test_planted_passes_can_be_stopped_and_resumed(data: Path, tmp_path: Path, m
     assert places[0] == "stopped in planted pass 1 at step 3"
     assert places[1].startswith("stopped in planted pass 2 at step")
     assert weights(tmp_path / "stopped") == weights(whole)
+
+
+def test_passes_without_a_profile_to_plant_in_are_refused(tmp_path: Path) -> None:
+    loop = toy("drpn", planted_passes=1)(tmp_path)
+    loop.tables.clicked[:, 1:] = 0
+    with pytest.raises(TrainingError, match="no profile has two or more clicks"):
+        loop.run(lambda _: 0.5, resume=False)
 
 
 def test_checkpoints_of_older_versions_have_no_planted_passes() -> None:

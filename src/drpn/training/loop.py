@@ -14,7 +14,7 @@ from torch import Tensor
 from drpn.batches.planted import profile_plan
 from drpn.batches.samples import Plan, Sampler
 from drpn.batches.tables import Tables
-from drpn.errors import DivergedError
+from drpn.errors import DivergedError, TrainingError
 from drpn.layers.news import forget_met
 from drpn.models.base import ClickModel
 from drpn.output import atomic_file
@@ -115,6 +115,10 @@ class Loop:
         step = choose_stepper(self.model, self.tables, optimiser, self.settings, clicks=False)
         while state.planted_passes < self.settings.planted_passes:
             plan = profile_plan(self.tables, self.settings.seed, state.planted_passes)
+            if not len(plan.users):
+                raise TrainingError(
+                    "no profile has two or more clicks to plant among; set training.planted_passes to 0"
+                )
             self._train(step, plan, optimiser, state, best, checkpoints)
             self.progress.note(f"  planted loss {state.loss / self._steps(plan):.4f}")
             state.planted_passes, state.step, state.loss = state.planted_passes + 1, 0, 0.0
