@@ -86,14 +86,17 @@ def auc(scores: Tensor) -> float:
     return float(((first > others).double() + 0.5 * (first == others)).mean())
 
 
-@pytest.mark.parametrize("name", CATALOGUE)
+@pytest.mark.parametrize("name", [name for name, entry in CATALOGUE.items() if not entry.settings.context])
 def test_every_model_learns_tastes(name: str, tmp_path: Path) -> None:
+    """Models with a context view read counts, which this newsroom does not have."""
     room = Newsroom()
     tables = room.tables()
     known = torch.arange(1, READERS * 3 // 4).repeat(PAGES)
     pages = room.pages(known, old=True)
     places = torch.arange(len(known)) * (SHOWN - 1)
-    clicks = Clicks(known, pages[:, 0], places, torch.full_like(places, SHOWN - 1), pages[:, 1:].flatten(), places)
+    skipped = pages[:, 1:].flatten()
+    no_counts = (places, skipped, skipped)
+    clicks = Clicks(known, pages[:, 0], places, torch.full_like(places, SHOWN - 1), skipped, places, *no_counts)
     chosen = {"epochs": 4, "batch": 32, "rate": 5e-3, **CATALOGUE[name].training}
     settings = replace(TrainingSettings(**chosen), tce_steps=100)
     torch.manual_seed(0)

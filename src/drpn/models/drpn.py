@@ -365,15 +365,11 @@ class Drpn(ClickModel[Encoded, Readers]):
 
     def read(self, encoded: Encoded, profiles: Profiles) -> Readers:
         """The interests of each user, for each view."""
-        return {view: self.view(view).read(rows, self.positions(profiles)) for view, rows in encoded.items()}
+        return {view: self.view(view).read(rows, profiles.sequences(self.reads)) for view, rows in encoded.items()}
 
     def trust(self, encoded: Encoded, profiles: Profiles) -> dict[str, dict[str, Float[Tensor, "B S"]]]:
         """The logits of the denoising weights (Eq. 6), by view and sequence."""
-        return {view: self.view(view).trust(rows, self.positions(profiles)) for view, rows in encoded.items()}
-
-    def positions(self, profiles: Profiles) -> dict[str, Int[Tensor, "B S"]]:
-        """The stories of each sequence that this variant reads."""
-        return {name: getattr(profiles, name) for name in self.reads}
+        return {view: self.view(view).trust(rows, profiles.sequences(self.reads)) for view, rows in encoded.items()}
 
     def match(
         self, encoded: Encoded, readers: Readers, candidates: Int[Tensor, "B C"], context: Context

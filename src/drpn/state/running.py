@@ -85,16 +85,18 @@ class RunningSums:
         if not len(times):
             return np.zeros((0, *self._sums.shape[1:]), np.float32)
         self._sums = _grown(self._sums, order, 0)
-        self._move(int(times[0]))
+        decay = self._decay(int(times[0]))
         weights = self._weights(times - times[0])[order.which]  # (events, half-lives)
         weighted = values[order.which][:, None, :] * weights[:, :, None]
         sums = np.zeros((len(times) + 1, *weighted.shape[1:]))
         np.cumsum(weighted, axis=0, out=sums[1:])
-        earlier = self._sums[order.rows] + (sums[order.second_start] - sums[order.row_start])
+        earlier = self._sums[order.rows] * decay + (sums[order.second_start] - sums[order.row_start])
         result = np.empty(weighted.shape, np.float32)
         result[order.which] = earlier / weights[:, :, None]
         if record:
-            first = order.row_start[order.last]
+            if len(self._half_lives):
+                self._sums *= decay
+            self._moment, first = int(times[0]), order.row_start[order.last]
             self._sums[order.rows[order.last]] += sums[order.last + 1] - sums[first]
         return result
 
@@ -104,15 +106,14 @@ class RunningSums:
         weights: NDArray[np.float64] = np.exp2(seconds[:, None] / self._half_lives)
         return weights
 
-    def _move(self, moment: int) -> None:
-        """Let all sums decay until `moment`."""
-        if self._moment is not None and len(self._half_lives):
-            self._sums *= np.exp2((self._moment - moment) / self._half_lives)[None, :, None]
-        self._moment = moment
+    def _decay(self, moment: int) -> NDArray[np.float64]:
+        """The factor that makes the sums of each half-life those of `moment`."""
+        since = 0 if self._moment is None else moment - self._moment
+        return self._weights(np.array([-since]))[:, :, None]
 
 
 class KeyedSums:
-    """Sums for pairs of things, which are numbered as they come."""
+    """Sums for keys, such as pairs of a user and a story; new keys get new rows."""
 
     def __init__(self, columns: int, half_lives: Sequence[float] = ()) -> None:
         self._rows, self._sums = KeyRows(), RunningSums(columns, half_lives)
@@ -121,30 +122,14 @@ class KeyedSums:
         self, keys: NDArray[np.int64], times: NDArray[np.int64], values: NDArray[np.floating], *, record: bool = True
     ) -> NDArray[np.float32]:
         """(events, half-lives, columns): the sums before each event."""
-        return self.before_with_rows(keys, times, values, record=record)[0]
+        return self.before_with_order(keys, times, values, record=record)[0]
 
-    def before_with_rows(
+    def before_with_order(
         self, keys: NDArray[np.int64], times: NDArray[np.int64], values: NDArray[np.floating], *, record: bool = True
-    ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """The same, and the row of each key."""
-        rows = self._rows.rows(keys)
-        return self._sums.before(Order.of(rows, times), times, values, record=record), rows
-
-
-class LastTimes:
-    """The time of the last event of each row."""
-
-    def __init__(self) -> None:
-        self._times = np.zeros(0, np.int64)
-
-    def before(self, order: Order, times: NDArray[np.int64], *, record: bool = True) -> NDArray[np.int64]:
-        """The last time with a smaller second for each event, `NEVER` without one."""
-        self._times = _grown(self._times, order, NEVER)
-        in_order = times[order.which]
-        last = np.where(order.has_earlier, in_order[order.second_start - 1], self._times[order.rows])
-        if record:
-            self._times[order.rows[order.last]] = in_order[order.last]
-        return order.unsorted(last)
+    ) -> tuple[NDArray[np.float32], Order]:
+        """The same, and the order of the events by key."""
+        order = Order.of(self._rows.rows(keys), times)
+        return self._sums.before(order, times, values, record=record), order
 
 
 class FirstTimes:
@@ -174,16 +159,21 @@ class FirstTimes:
 
 
 class LastValues:
-    """The last value of each row that is not 0."""
+    """The value of the last event of each row."""
+
+    missing = 0
+    """Stands for the value of an event that has not happened."""
 
     def __init__(self) -> None:
         self._values = np.zeros(0, np.int64)
 
-    def before(self, order: Order, values: NDArray[np.int64], *, record: bool = True) -> NDArray[np.int64]:
-        """The last value from a smaller second for each event, 0 without one."""
-        self._values = _grown(self._values, order, 0)
+    def before(
+        self, order: Order, values: NDArray[np.int64], counts: NDArray[np.bool_], *, record: bool = True
+    ) -> NDArray[np.int64]:
+        """The value of the last event with a smaller second, of those that count; `missing` without one."""
+        self._values = _grown(self._values, order, self.missing)
         in_order, place = values[order.which], np.arange(len(values))
-        latest = np.maximum.accumulate(np.where(in_order != 0, place, -1))  # up to and with each event
+        latest = np.maximum.accumulate(np.where(counts[order.which], place, -1))  # up to and with each event
         at = np.where(order.has_earlier, latest[order.second_start - 1], -1)
         last = np.where(at >= order.row_start, in_order[at], self._values[order.rows])
         if record:
@@ -191,6 +181,12 @@ class LastValues:
             within = latest[end] >= order.row_start[end]
             self._values[order.rows[end[within]]] = in_order[latest[end[within]]]
         return order.unsorted(last)
+
+
+class LastTimes(LastValues):
+    """The time of the last event of each row."""
+
+    missing = NEVER
 
 
 class Sessions:
