@@ -115,7 +115,7 @@ class Loop:
         step = choose_stepper(self.model, self.tables, optimiser, self.settings, clicks=False)
         while state.planted_passes < self.settings.planted_passes:
             plan = profile_plan(self.tables, self.settings.seed, state.planted_passes)
-            if not len(plan.users):
+            if not len(plan.readers):
                 raise TrainingError(
                     "no profile has two or more clicks to plant among; set training.planted_passes to 0"
                 )
