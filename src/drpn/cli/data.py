@@ -97,6 +97,14 @@ def prepare(
     engine: Annotated[
         Literal["duckdb"], typer.Option(help="Query engine that reads the logs. DuckDB is the only choice so far.")
     ] = "duckdb",
+    protocol: Annotated[
+        Literal["paper", "live"] | None,
+        typer.Option(
+            help="What is known of a user at an impression. paper: the profile of the profile window. live: also "
+            "profiles and running counts as of each impression, for `--model drpn-live`, see docs/live.md. "
+            "The same as `--set data.protocol=...`.",
+        ),
+    ] = None,
     vectors: Annotated[
         Path | None,
         typer.Option(
@@ -144,6 +152,8 @@ def prepare(
     Prints which days make the profiles, train, validate and test, and warns if one of these is empty, tiny or stale.
 
     Example: `drpn prepare MINDlarge --out mind --vectors glove.840B.300d.txt`
+
+    Example: `drpn prepare mylogs --out mydata --protocol live`
     """
     from drpn.recipes.data_settings import refuse_model_settings
     from drpn.recipes.prepare import prepare as run
@@ -151,10 +161,11 @@ def prepare(
 
     refuse_model_settings(sets or ())
     del engine  # there is only one so far
+    chosen = [*(sets or ()), *([f"data.protocol={protocol}"] if protocol else [])]
     dataset = run(
         logs,
         out,
-        load_data_settings(config, sets or ()),
+        load_data_settings(config, chosen),
         format=format.value,
         vectors=vectors,
         entities=entities,

@@ -40,7 +40,14 @@ _DRPN = "Hu, Qiu and Wu, Findings of NAACL 2022"
 _PLANTED = {"planted": 0.3, "planted_passes": 4}
 _OURS = {"drpn-g-ids": f"variant of {_DRPN}"}
 _LIVE = f"{_DRPN}, with counts of the moment"
-_LIVE_TRAINING = {"negatives": 30}
+_LIVE_TRAINING = {
+    "negatives": 30,
+    "schedule": "one-cycle",
+    "epochs": 8,
+    "patience": 8,
+    "batch": 256,
+    "decay": 0.01,
+}
 _NAML = "Wu et al., IJCAI 2019"
 _NRMS = "Wu et al., EMNLP-IJCNLP 2019"
 _TCE = "truncated cross-entropy: Wang et al., WSDM 2021"

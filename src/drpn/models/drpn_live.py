@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from drpn.batches.batch import Context, NewsRows
 from drpn.models.base import DataShape
@@ -18,9 +18,13 @@ from drpn.models.drpn import Drpn, DrpnSettings, Encoded, Readers
 class DrpnLiveSettings(DrpnSettings):
     """DRPN with the context view; the other settings are DRPN's."""
 
+    size: int = 60
     context: bool = True
     text: bool = True
     """Use titles: the semantic view, and the counts that compare texts if `context_text` is on."""
+    view_scale: float = 0.1
+    """What the scores of the semantic and the collaborative view are multiplied with at the start; it is then learned.
+    A small scale lets the counts learn first: on small logs the two views otherwise learn their readers by heart."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -46,6 +50,8 @@ class DrpnLive(Drpn):
         super().__init__(settings, shape)
         if not settings.text:
             del self.title, self.semantic
+        if settings.context and (settings.text or settings.graph):
+            self.scale = nn.Parameter(torch.tensor(settings.view_scale))
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -66,7 +72,8 @@ class DrpnLive(Drpn):
     def match(
         self, encoded: Encoded, readers: Readers, candidates: Int[Tensor, "B C"], context: Context
     ) -> Float[Tensor, "B C"]:
-        """The sum of the views' scores; 0 without any."""
+        """The sum of the views' scores, scaled if there are counts; 0 without any."""
         if not encoded:
             return torch.zeros(candidates.shape, device=candidates.device)
-        return super().match(encoded, readers, candidates, context)
+        scores = super().match(encoded, readers, candidates, context)
+        return self.scale * scores if self.settings.context else scores
