@@ -71,7 +71,7 @@ def live_counts() -> LiveCounts:
 
 
 def observed(views: list[View], *, pairs: int) -> Known:
-    """What is known before each page view, observed in parts of about `pairs` stories."""
+    """The counts before each page view, observed in parts of about `pairs` stories."""
     counts = live_counts()
     answers = [counts.observe(part) for part in parts(page_views(views), pairs=pairs)]
     return Known(*(np.concatenate(columns) for columns in zip(*answers, strict=True)))
