@@ -16,6 +16,8 @@ from drpn.state.counts import HALF_LIVES, PAGE, PAIR
 _QUANTILES = 256
 _MOST = 5.0
 """Standardised values are cut at this many standard deviations."""
+_INPUT_DROPOUT = 0.1
+"""Share of the features that training hides; on validation days of EB-NeRD 0.1 was better than none, 0.3 worse."""
 _PAIR = {name: place for place, name in enumerate(PAIR)}
 _PAGE = {name: place for place, name in enumerate(PAGE)}
 _SURFACE_LIVES = ("2 h", "48 h")
@@ -202,7 +204,7 @@ class ContextView(nn.Module):
         self.attention = ListAttention(size, 8) if attention else None
         self.norm = nn.LayerNorm(size, bias=False)  # a constant of all scores has no effect
         self.out = nn.Linear(size, 1, bias=False)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = nn.Dropout(_INPUT_DROPOUT)
 
     def fit(self, features: Float[Tensor, "samples F"]) -> None:
         """Learn the quantiles of the features from samples."""
