@@ -40,14 +40,16 @@ def write_logs(folder: Path, *, impressions: int, candidates: int, news: int, us
     with (folder / "behaviors.tsv").open("w") as stream:
         for start in range(0, impressions, 10_000):
             rows = min(10_000, impressions - start)
-            ranks = np.searchsorted(popularity, rng.random((rows, candidates)) * popularity[-1])
-            shown = np.char.add(names[ranks], "-0")
-            clicks = rng.integers(0, candidates, rows)
-            shown[np.arange(rows), clicks] = np.char.add(names[ranks[np.arange(rows), clicks]], "-1")
+            drawn = np.searchsorted(popularity, rng.random((rows, 2 * candidates)) * popularity[-1])
+            clicks = rng.random(rows)
             for row in range(rows):
+                stories = names[list(dict.fromkeys(drawn[row].tolist()))[:candidates]]  # each story once
+                shown = np.char.add(stories, "-0")
+                click = int(clicks[row] * len(stories))
+                shown[click] = f"{stories[click]}-1"
                 moment = START + timedelta(seconds=int(seconds[start + row]))
                 clock = f"{moment.month}/{moment.day}/{moment.year} {moment:%I:%M:%S %p}"
-                line = f"{start + row + 1}\tU{readers[start + row]}\t{clock}\t\t{' '.join(shown[row])}\n"
+                line = f"{start + row + 1}\tU{readers[start + row]}\t{clock}\t\t{' '.join(shown)}\n"
                 stream.write(line)
 
 
