@@ -22,6 +22,8 @@ class DrpnLiveSettings(DrpnSettings):
     context: bool = True
     text: bool = True
     """Use titles: the semantic view, and the counts that compare texts if `context_text` is on."""
+    fixed_words: bool = True
+    """Keep word vectors as they were at the start; trained further, they learn small logs by heart."""
     view_scale: float = 0.1
     """What the scores of the semantic and the collaborative view are multiplied with at the start; it is then learned.
     A small scale lets the counts learn first: on small logs the two views otherwise learn their readers by heart."""
@@ -50,6 +52,8 @@ class DrpnLive(Drpn):
         super().__init__(settings, shape)
         if not settings.text:
             del self.title, self.semantic
+        elif settings.fixed_words:
+            self.title.words.table.requires_grad_(False)
         if settings.context and (settings.text or settings.graph):
             self.scale = nn.Parameter(torch.tensor(settings.view_scale))
 
