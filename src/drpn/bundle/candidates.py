@@ -39,7 +39,7 @@ class StoryFacts:
         ]
         if later:
             places, new = zip(*later, strict=True)
-            read = self._reader.rows(new)
+            read = self.reader.rows(new)
             for column, values in zip(columns, (read.words, read.category, read.subcategory), strict=True):
                 column[list(places)] = values.numpy()
         return self._contents.read(*columns)
@@ -84,7 +84,7 @@ class StoryFacts:
         return ContentReader.of(self._bundle.data)
 
     @cached_property
-    def _reader(self) -> StoryReader:
+    def reader(self) -> StoryReader:
         """Reads titles as long as those of the dataset; the model may read fewer words."""
         like = news_rows(self._bundle.data, needs=()).part(slice(1))
         return StoryReader(self._bundle.data, like, self._category_words)
