@@ -196,7 +196,7 @@ def test_recorded_feedback_gives_the_rankings_of_the_longer_log(short: Recommend
 
 
 def test_several_page_views_are_recorded_one_after_the_other(tmp_path: Path, newsroom: Newsroom) -> None:
-    """The last twenty page views of the log, some of which are of the test days alone."""
+    """The last twenty page views of the log."""
     bundle = make_bundle(tmp_path / "bundle", make_dataset(tmp_path, VIEWS[:-20]), newsroom.model)
     recommender, whole = Recommender(bundle, CPU), Recommender(newsroom.whole_bundle, CPU)
     for view in VIEWS[-20:]:

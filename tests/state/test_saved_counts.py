@@ -140,7 +140,7 @@ def test_users_of_stories_that_are_no_longer_shown_are_forgotten() -> None:
 def test_rows_of_keys_that_are_not_added(known: list[int], asked: list[int]) -> None:
     rows = KeyRows.of(np.array(known, np.int64))
     assert rows.keys().tolist() == known
-    found = rows.rows_without_adding(np.array(asked, np.int64)).tolist()
+    next_rows = rows.rows_without_adding(np.array(asked, np.int64)).tolist()
     assert len(rows) == len(known)
-    assert [row < len(known) for row in found] == [key in set(known) for key in asked]
-    assert found == rows.rows(np.array(asked, np.int64)).tolist()
+    assert [row < len(known) for row in next_rows] == [key in set(known) for key in asked]
+    assert next_rows == rows.rows(np.array(asked, np.int64)).tolist()

@@ -1,4 +1,4 @@
-"""What is known at a request besides the profile: counts as of the end of the log and everything recorded since."""
+"""The context of a request: counts as of the end of the log and everything recorded since."""
 
 import copy
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ _NOW = np.iinfo(np.int64).max
 """The time of publication of a story that has none and was never shown: its age is 0 whenever it is asked for."""
 
 About = Mapping[str, str | float]
-"""What a caller knows of a reader, such as the device."""
+"""Facts about a reader, such as the device."""
 
 
 class LiveContext:
@@ -171,7 +171,7 @@ class LiveContext:
         return [self._stories[news_id] for news_id in news_ids]
 
     def _describe(self, stories: Sequence[NewStory]) -> Stories:
-        """What is known of stories that came after the log."""
+        """Category, publication and text of stories that came after the log."""
         rows = self._reader.rows(stories)
         times = [_NOW if story.published is None else int(as_utc(story.published).timestamp()) for story in stories]
         size = self._counts.stories.vectors.shape[1]

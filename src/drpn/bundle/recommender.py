@@ -373,7 +373,7 @@ class Recommender:
     def _context(
         self, requests: Sequence[_Request], pool: list[str], new: Sequence[NewStory], moment: _Moment
     ) -> Context:
-        """What is known at the moment; counts for models that read them."""
+        """The context of requests, with counts for models that read them."""
         if self._counts is None or not (pool or new):
             return Context(torch.full((len(requests),), moment.seconds, dtype=torch.int64))
         users = [request.user_id for request in requests]

@@ -1,4 +1,4 @@
-"""What a log says of its readers, such as the device, as codes: 1, 2, ... for known values, 0 for unknown ones."""
+"""Columns of a log about its readers, such as the device, as codes: 1, 2, ... for values, 0 for unknown ones."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
