@@ -24,7 +24,7 @@ BASES = ("drpn", "drpn-d")
 PLANTED = "drpn-planted"
 WEIGHTS = (0.0, 0.1, 0.3, 1.0)
 POWER = 2.8
-"""A difference of so many standard errors is found in 80 % of studies, by a test at 5 %: 1.96 + 0.84."""
+"""A difference of this many standard errors is found in 80 % of studies, by a test at 5 %: 1.96 + 0.84."""
 T_QUANTILES = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
 """97.5 % quantiles of Student's t for 1, 2, ... degrees of freedom."""
 NOISE = {"denoise": "semantic", "collaborative denoise": "collaborative", "tfidf rule": "TF-IDF rule"}

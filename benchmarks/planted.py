@@ -35,7 +35,7 @@ KINDS: dict[str, list[str]] = {
     "planted from skips": ["training.planted=1", "training.planted_from=skips"],
     "planted from others": ["training.planted=1", "training.planted_from=others"],
 }
-"""What is measured, and its settings."""
+"""Names of the trainings that are measured, with their settings."""
 
 
 def pass_steps(model: ClickModel, tables: Tables, settings: TrainingSettings) -> Iterator[int]:

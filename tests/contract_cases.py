@@ -14,6 +14,7 @@ from drpn.batches.batch import Batch, NewsRows
 from drpn.models.base import ClickModel, DataShape
 from drpn.models.catalogue import CATALOGUE
 from drpn.models.drpn import ABLATIONS
+from drpn.models.drpn_live import LIVE_ABLATIONS
 
 CONTEXTS = np.random.default_rng(9).normal(size=(9, 4)).astype(np.float32)
 SHAPE = DataShape(
@@ -34,6 +35,8 @@ SMALL: dict[str, Any] = {
 """Settings of small networks, for every model that has them."""
 
 DRPNS = ["drpn", *ABLATIONS]
+LIVE = ["drpn-live", *LIVE_ABLATIONS]
+"""DRPN with a context view; `test_context.py` tests the view."""
 
 WITHOUT_EFFECT = (
     # a bias of all logits of a softmax has no effect

@@ -11,21 +11,23 @@ from torch import Tensor
 
 from drpn.batches.batch import NewsRows
 from drpn.batches.samples import Clicks, Sampler
-from drpn.batches.tables import Tables
+from drpn.batches.tables import Counts, Tables
 from drpn.models.base import DataShape
 from drpn.models.catalogue import CATALOGUE
 from drpn.progress import Silent
+from drpn.state.counts import PAGE, PAIR
 from drpn.training.loop import CURVE, Loop
 from drpn.training.settings import TrainingSettings
 
 SMALL: dict[str, Any] = {"size": 16, "heads": 2, "hidden": 8, "graph_heads": 2}
-OTHERS: dict[str, Any] = {"filters": 16, "attention": 16, "category_size": 8, "user_size": 8}
+OTHERS: dict[str, Any] = {"filters": 16, "attention": 16, "category_size": 8, "user_size": 8, "context_size": 16}
 """Settings that make the baselines small."""
 AS_COMMAND: dict[str, Any] = {"epochs": 4, "patience": 4, "batch": 8, "device": "cpu", "save_seconds": 0.0}
 SETS = [f"model.{name}={value}" for name, value in SMALL.items()]
 SETS += [f"training.{name}={value}" for name, value in AS_COMMAND.items()]
 COMMAND = ["train", "data", "--out", "run", *(word for setting in SETS for word in ("--set", setting))]
 CPU = torch.device("cpu")
+_SHAPE = DataShape(news=60, words=50, users=30, categories=4, subcategories=4)
 
 
 def small(name: str, **settings: Any) -> Any:
@@ -56,12 +58,17 @@ def toy(name: str = "drpn", *, device: torch.device = CPU, **training: Any) -> C
     news = NewsRows(rows, draw(50, 60, 8), draw(60, 60, 5), category, category)
     tables = Tables(news.to(device), draw(60, 30, 6).to(device), draw(60, 30, 9).to(device))
     first = torch.arange(64) * 3
-    columns = (draw(30, 64), draw(60, 64), first, torch.full_like(first, 3), draw(60, 192), torch.zeros_like(first))
+    columns = [draw(30, 64), draw(60, 64), first, torch.full_like(first, 3), draw(60, 192), torch.zeros_like(first)]
+    columns += [first // 3, torch.arange(64, 256), columns[0].repeat_interleave(3)]
+    if "counts" in CATALOGUE[name].model(small(name), _SHAPE).requirements:
+        pairs, page = torch.rand(256, len(PAIR), generator=random), torch.rand(30, len(PAGE), generator=random)
+        counts = Counts(pairs.half(), page, torch.zeros(30, 0, dtype=torch.int32))
+        tables = replace(tables, counts=Counts(*(getattr(counts, field.name).to(device) for field in fields(counts))))
     settings = TrainingSettings(**({"epochs": 1, "batch": 16, **CATALOGUE[name].training} | training))
     clicks = Clicks(*(column.to(device) for column in columns))
     torch.manual_seed(0)
-    shape = DataShape(news=60, words=50, users=30, categories=4, subcategories=4)
-    model = CATALOGUE[name].model(small(name, dropout=0.0, id_dropout=0.0), shape).to(device)
+    without = {"dropout": 0.0, "id_dropout": 0.0, "context_dropout": 0.0}
+    model = CATALOGUE[name].model(small(name, **without), _SHAPE).to(device)
     sampler = Sampler(clicks, tables, settings.batch, settings.negatives, settings.seed)
     return lambda folder: Loop(model, tables, sampler, settings, folder, Silent())
 

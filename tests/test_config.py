@@ -107,6 +107,7 @@ def test_the_error_names_a_missing_file(tmp_path: Path) -> None:
 
 
 TUNED = ("newsroom", "ebnerd-week1")
+NOT_LIVE = [model for model in CATALOGUE if not model.startswith("drpn-live")]
 SHIPPED_NAMES = sorted(path.stem for path in SHIPPED.glob("*.toml"))
 
 
@@ -131,13 +132,16 @@ def test_the_shipped_configs_are_found_inside_the_package() -> None:
 
 @pytest.mark.parametrize("name", TUNED)
 def test_tuned_files_have_settings_for_every_model(name: str) -> None:
-    """Those of DRPN without its graph network, and of DRPN with planted feedback, are DRPN's: only that may differ."""
+    """Those of DRPN without its graph network, and of DRPN with planted feedback, are DRPN's: only that may differ.
+
+    Models that read counts need a folder of the live protocol, and these files were tuned on folders without them.
+    """
     tables = tomllib.loads((SHIPPED / f"{name}.toml").read_text())["models"]
-    assert sorted(tables) == sorted(CATALOGUE)
+    assert sorted(tables) == sorted(NOT_LIVE)
     assert tables["drpn-g-ids"] == tables["drpn-planted"] == tables["drpn"]
 
 
-@pytest.mark.parametrize("model", [model for model in CATALOGUE if model not in ("drpn-g-ids", "drpn-planted")])
+@pytest.mark.parametrize("model", [model for model in NOT_LIVE if model not in ("drpn-g-ids", "drpn-planted")])
 @pytest.mark.parametrize("name", TUNED)
 def test_tuned_settings_are_those_of_the_best_trial(name: str, model: str) -> None:
     text = (SHIPPED / f"{name}.toml").read_text()

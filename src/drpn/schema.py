@@ -28,11 +28,15 @@ NEWS = (
     Column("abstract", "text", "a sentence or two under the headline"),
     Column("title_entities", "text", "entities of the title, as MIND's JSON"),
     Column("abstract_entities", "text", "entities of the abstract, as MIND's JSON"),
-    Column("published", "time", "publication time; limits the age of recommended stories, no model reads it yet"),
+    Column(
+        "published",
+        "time",
+        "publication time; limits the age of recommended stories, and the live protocol counts from it",
+    ),
     Column(
         "vector",
         "vector",
-        "dense vector of any encoder, equally long for all stories; stored, but nothing reads it yet",
+        "dense vector of any encoder, equally long for all stories; the live protocol compares stories by it",
     ),
 )
 

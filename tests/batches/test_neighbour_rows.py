@@ -169,7 +169,7 @@ def test_tables_hold_only_the_needed_features(dataset: Dataset) -> None:
     assert plain.news.abstract.shape[1] == plain.news.neighbour_positions.shape[1] == 0
     assert plain.neighbours is None
     assert torch.equal(plain.news.neighbours, full.news.neighbours)
-    assert set(REQUIREMENTS) == {"entities", "contexts", "abstracts", "user_neighbours", "news_neighbours"}
+    assert set(REQUIREMENTS) == {"entities", "contexts", "abstracts", "user_neighbours", "news_neighbours", "counts"}
 
 
 def test_clicks_of_impressions_without_a_skip_are_not_samples(dataset: Dataset) -> None:

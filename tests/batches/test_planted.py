@@ -16,7 +16,7 @@ NEWS = 60
 
 
 def random_profiles(seed: int, readers: int, clicks: int, skips: int) -> Profiles:
-    """Readers with up to so many clicks and skips, each story once, padding last; the last two are the same reader."""
+    """Readers with up to that many clicks and skips, each story once, padding last; the last two are one reader."""
     random = torch.Generator().manual_seed(seed)
     clicked, skipped = torch.zeros(readers, clicks), torch.zeros(readers, skips)
     for reader in range(readers):

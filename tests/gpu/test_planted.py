@@ -50,11 +50,11 @@ def losses(kind: type[Stepper], loop: Loop, *, clicks: bool = True, host: bool =
         tables = Tables(tables.news.to(CPU), tables.clicked.cpu(), tables.skipped.cpu())
         plans = [Plan(*(column.cpu() for column in plan)) for plan in plans]
     step = kind(model, tables, build_optimiser(model, loop.settings), loop.settings, clicks=clicks)
-    found = []
+    measured = []
     for plan in plans:
         step.prepare(plan)
-        found += [float(step(part)) for part in step.batches(plan)]
-    return found
+        measured += [float(step(part)) for part in step.batches(plan)]
+    return measured
 
 
 @pytest.mark.usefixtures("fixed")
@@ -65,8 +65,8 @@ def test_captured_steps_give_the_losses_of_plain_steps(rule: str, compiled: bool
     options = {"batch": 12, "compile": compiled}  # five batches of 12, one of 4
     expected = losses(Stepper, loop_on_gpu(rule, **options), clicks=clicks)
     assert expected[-1] != expected[0]
-    found = losses(CapturedStepper, loop_on_gpu(rule, **options), clicks=clicks)
-    assert found == pytest.approx(expected, rel=2e-3)
+    measured = losses(CapturedStepper, loop_on_gpu(rule, **options), clicks=clicks)
+    assert measured == pytest.approx(expected, rel=2e-3)
     if clicks:
         assert losses(Stepper, loop_on_gpu(rule, **options, planted=0.0)) != pytest.approx(expected, rel=2e-2)
 
@@ -90,8 +90,8 @@ def test_every_replay_plants_other_stories(rule: str, compiled: bool) -> None:
     plan = Plan(*(column[:16] for column in loop.sampler.plan(0)))
     step.prepare(plan)
     (samples,) = step.batches(plan)
-    found = [round(float(step(samples)), 6) for _ in range(16)]
-    assert len(set(found[4:])) > 8
+    measured = [round(float(step(samples)), 6) for _ in range(16)]
+    assert len(set(measured[4:])) > 8
 
 
 @pytest.mark.usefixtures("fixed")

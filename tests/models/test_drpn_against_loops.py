@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from batch_cases import leave_out_of_training, make_batch
+from contract_cases import LIVE
 from drpn.batches.batch import Batch, NewsRows
 from drpn.layers.attention import GatedAggregate, MultiHeadAttention, attend, masked_softmax
 from drpn.layers.denoising import attend_opposite, attend_rest, similarities
@@ -327,4 +328,4 @@ def test_scores(name: str, seed: int) -> None:
 
 
 def test_every_variant_of_the_paper_is_in_the_catalogue() -> None:
-    assert {name for name in CATALOGUE if name.startswith("drpn")} == set(VARIANTS)
+    assert {name for name in CATALOGUE if name.startswith("drpn") and name not in LIVE} == set(VARIANTS)

@@ -60,8 +60,8 @@ FAULTS = [
     Fault(
         "clicked and skipped swapped",
         DRPN,
-        "{name: getattr(profiles, name) for name in self.reads}",
-        '{name: getattr(profiles, {"clicked": "skipped", "skipped": "clicked"}[name]) for name in self.reads}',
+        ".read(rows, profiles.sequences(self.reads))",
+        ".read(rows, dict(zip(self.reads, profiles.sequences(self.reads[::-1]).values())))",
     ),
     Fault(
         "the fusion net weighs graph vectors instead of ids",

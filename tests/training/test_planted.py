@@ -179,13 +179,13 @@ def test_planted_passes_learn_to_find_planted_stories(tmp_path: Path) -> None:
         profiles = tables.profiles(torch.arange(1, 30))
         planted = swap_clicks_and_skips(profiles, click_odds(tables), share=0.2, skips=3)  # type: ignore[arg-type]
         encoded = loop.model.encode_news(tables.news)
-        found = {}
+        shares = {}
         for view, by_side in loop.model.trust(encoded, planted.profiles).items():
             for side, logits in by_side.items():
                 pairs = planted.pairs[side]
                 both = pairs.noise[:, :, None] & pairs.real[:, None, :]
-                found[f"{view} {side}"] = float((logits[:, :, None] < logits[:, None, :])[both].float().mean())
-        return found
+                shares[f"{view} {side}"] = float((logits[:, :, None] < logits[:, None, :])[both].float().mean())
+        return shares
 
     before = share_found()
     seen = []

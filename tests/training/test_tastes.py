@@ -93,7 +93,9 @@ def test_every_model_learns_tastes(name: str, tmp_path: Path) -> None:
     known = torch.arange(1, READERS * 3 // 4).repeat(PAGES)
     pages = room.pages(known, old=True)
     places = torch.arange(len(known)) * (SHOWN - 1)
-    clicks = Clicks(known, pages[:, 0], places, torch.full_like(places, SHOWN - 1), pages[:, 1:].flatten(), places)
+    skipped = pages[:, 1:].flatten()
+    no_counts = (places, skipped, skipped)
+    clicks = Clicks(known, pages[:, 0], places, torch.full_like(places, SHOWN - 1), skipped, places, *no_counts)
     chosen = {"epochs": 4, "batch": 32, "rate": 5e-3, **CATALOGUE[name].training}
     settings = replace(TrainingSettings(**chosen), tce_steps=100)
     torch.manual_seed(0)

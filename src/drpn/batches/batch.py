@@ -5,7 +5,7 @@ positions into a table of encoded stories. `distinct_stories` turns the first in
 padding everywhere.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TypeVar
 
@@ -100,6 +100,10 @@ class _Sequences(TensorFields):
     def skipped_mask(self) -> Bool[Tensor, "B N"]:
         """True for a skipped story, False for padding."""
         return self.skipped != 0
+
+    def sequences(self, names: Sequence[str]) -> dict[str, Int[Tensor, "B S"]]:
+        """Some of the sequences, by name."""
+        return {name: getattr(self, name) for name in names}
 
     def __len__(self) -> int:
         return len(self.users)

@@ -31,7 +31,7 @@ class Tables:
     users: Int[Tensor, "readers"] | None = None
     """The user of each reader; None: readers are users."""
     counts: "Counts | None" = None
-    """With the live protocol, what was known at each impression."""
+    """With the live protocol, the counts as of each impression."""
 
     @classmethod
     def from_dataset(
@@ -97,7 +97,7 @@ class Tables:
     def context(
         self, readers: Int[Tensor, "B"], moments: Int[Tensor, "B"], pairs: Int[Tensor, "B C"] | None
     ) -> Context:
-        """What was known at some impressions; `pairs` are rows of the candidates among all of the dataset."""
+        """The facts known at some impressions; `pairs` are rows of the candidates among all of the dataset."""
         if self.counts is None or pairs is None:
             return Context(moments)
         return Context(moments, self.counts.columns[readers], self.counts.pairs[pairs], self.counts.page[readers])
@@ -105,7 +105,7 @@ class Tables:
 
 @dataclass(frozen=True)
 class Counts:
-    """What was known at each impression of a dataset of the live protocol."""
+    """The counts as of each impression of a dataset of the live protocol."""
 
     pairs: Float[Tensor, "pairs P"]
     """For each candidate of the splits."""

@@ -19,9 +19,17 @@ _MOST = 5.0
 _PAIR = {name: place for place, name in enumerate(PAIR)}
 _PAGE = {name: place for place, name in enumerate(PAGE)}
 _SURFACE_LIVES = ("2 h", "48 h")
-TEXT = ("similarity to clicks", "similarity to recent clicks", "similarity to recent skips", "similarity to page")
-"""Features that compare texts."""
+TEXT = (
+    "similarity to clicks",
+    "similarity to recent clicks",
+    "similarity to recent skips",
+    "similarity to page",
+    "has text",
+)
+"""Features that read texts."""
 USER_PAIR = (
+    "group shows 8 h",
+    "group clicks 8 h",
     "user category shows",
     "user category clicks",
     "user category share",
@@ -51,7 +59,7 @@ USER_PAGE = (
 
 @dataclass(frozen=True)
 class LiveShape:
-    """What a dataset of the live protocol holds for each candidate, page and reader."""
+    """The columns of a dataset of the live protocol for each candidate, page and reader."""
 
     pair: tuple[str, ...] = PAIR
     page: tuple[str, ...] = PAGE
@@ -75,25 +83,29 @@ def derive(pair: Float[Tensor, "... P"], page: Float[Tensor, "... Q"]) -> Float[
         return (torch.expm1(clicks) + add) / (torch.expm1(shows) + smooth)
 
     rates = [rate(of(f"clicks {life}"), of(f"shows {life}"), 0.45, 5) for life in HALF_LIVES]
-    rates += [rate(of("group clicks 8 h"), of("group shows 8 h"), 0.45, 5)]
     rates += [rate(of(f"surface clicks {life}"), of(f"surface shows {life}"), 0.45, 5) for life in _SURFACE_LIVES]
     shares = [rate(of(f"clicks {life}"), at(f"all clicks {life}"), 0.1, 10).log() for life in HALF_LIVES]
     shares += [rate(of(f"shows {life}"), at(f"all shows {life}"), 0.5, 50).log() for life in HALF_LIVES]
     shown, clicked = torch.expm1(of("times shown to user")), torch.expm1(of("times clicked by user"))
     others = [
         rate(of("category clicks"), of("category shows"), 1, 10),
+        rate(of("clicks from page"), at("all clicks from page"), 0.2, 10),
+    ]
+    of_user = [
+        rate(of("group clicks 8 h"), of("group shows 8 h"), 0.45, 5),
         rate(of("user category clicks"), of("user category shows"), 0.18, 2),
         rate(of("user category clicks 2 h"), of("user category shows 2 h"), 0.18, 2),
-        rate(of("clicks from page"), at("all clicks from page"), 0.2, 10),
         rate(of("clicks after last click"), at("all clicks after last click"), 0.2, 10),
         rate(at("user clicks"), at("user shows"), 0.45, 5),
         shown / (torch.expm1(at("user page views")) + 1),
         shown - 3 * clicked,
     ]
-    return torch.cat([pair, page, torch.stack([*rates, *shares, *others], dim=-1)], dim=-1)
+    return torch.cat([pair, page, torch.stack([*rates, *shares, *others, *of_user], dim=-1)], dim=-1)
 
 
-FEATURES = len(PAIR) + len(PAGE) + 3 * len(HALF_LIVES) + 1 + len(_SURFACE_LIVES) + 8
+_DERIVED_OF_USER = 7
+FEATURES = len(PAIR) + len(PAGE) + 3 * len(HALF_LIVES) + len(_SURFACE_LIVES) + 2 + _DERIVED_OF_USER
+"""The number of features that `derive` returns; the last ones know who reads."""
 
 
 class Quantiles(nn.Module):
@@ -179,21 +191,22 @@ class ContextView(nn.Module):
         text: bool = True,
     ) -> None:
         super().__init__()
-        self.quantiles = Quantiles(FEATURES)
+        self.places: Tensor
+        self.register_buffer("places", _places(user=user, text=text), persistent=False)
+        features = len(self.places)
+        self.quantiles = Quantiles(features)
         self.columns = nn.ModuleList([nn.Embedding(codes, 8) for codes in shape.user] if user else [])
-        relative = FEATURES + 1 if attention else 0
-        self.first = nn.Linear(2 * FEATURES + 8 * len(self.columns) + relative, size)
+        relative = features + 1 if attention else 0
+        self.first = nn.Linear(2 * features + 8 * len(self.columns) + relative, size)
         self.blocks = nn.ModuleList([Residual(size, dropout) for _ in range(blocks)])
         self.attention = ListAttention(size, 8) if attention else None
-        self.norm = nn.LayerNorm(size)
-        self.out = nn.Linear(size, 1)
+        self.norm = nn.LayerNorm(size, bias=False)  # a constant of all scores has no effect
+        self.out = nn.Linear(size, 1, bias=False)
         self.dropout = nn.Dropout(dropout)
-        self.kept: Tensor
-        self.register_buffer("kept", _kept(user=user, text=text), persistent=False)
 
     def fit(self, features: Float[Tensor, "samples F"]) -> None:
         """Learn the quantiles of the features from samples."""
-        self.quantiles.fit(features)
+        self.quantiles.fit(features[:, self.places.cpu()])
 
     def forward(
         self,
@@ -204,15 +217,15 @@ class ContextView(nn.Module):
     ) -> Float[Tensor, "B C"]:
         """The score of each candidate, from the counts and the codes of the reader's columns."""
         kind = self.first.weight.dtype
-        features = derive(pair.to(kind), page.to(kind).unsqueeze(1).expand(-1, pair.shape[1], -1))
-        values = self.quantiles(features.flatten(0, 1)).unflatten(0, features.shape[:2]) * self.kept
+        features = derive(pair.to(kind), page.to(kind).unsqueeze(1).expand(-1, pair.shape[1], -1))[..., self.places]
+        values = self.quantiles(features.flatten(0, 1)).unflatten(0, features.shape[:2])
         parts = [values]
         if len(self.columns):
             reader = torch.cat([table(codes[:, place].long()) for place, table in enumerate(self.columns)], dim=-1)
             parts.append(reader.unsqueeze(1).expand(-1, values.shape[1], -1))
         if self.attention is not None:
             # in view: how each candidate differs from its page, and how long the page is
-            quantile, present = values[..., :FEATURES], mask.unsqueeze(-1).to(values.dtype)
+            quantile, present = values[..., : len(self.places)], mask.unsqueeze(-1).to(values.dtype)
             length = present.sum(1, keepdim=True).clamp_min(1)
             mean = (quantile * present).sum(1, keepdim=True) / length
             parts += [quantile - mean, length.log().expand(-1, values.shape[1], -1) / 4]
@@ -225,12 +238,8 @@ class ContextView(nn.Module):
         return score
 
 
-def _kept(*, user: bool, text: bool) -> Float[Tensor, "2F"]:
-    """1 for the features that a view reads, 0 for those that it leaves out."""
-    names = [*PAIR, *PAGE, *[""] * (FEATURES - len(PAIR) - len(PAGE))]
+def _places(*, user: bool, text: bool) -> Int[Tensor, "F"]:
+    """The places of the features that a view reads."""
     left_out = {*(() if user else (*USER_PAIR, *USER_PAGE)), *(() if text else TEXT)}
-    kept = torch.tensor([name not in left_out for name in names])
-    if not user:
-        derived = FEATURES - 8
-        kept[[derived + 1, derived + 2, *range(derived + 4, derived + 8)]] = False  # the rates of users
-    return kept.float().repeat(2)
+    places = [place for place, name in enumerate((*PAIR, *PAGE)) if name not in left_out]
+    return torch.tensor([*places, *range(len(PAIR) + len(PAGE), FEATURES - (0 if user else _DERIVED_OF_USER))])

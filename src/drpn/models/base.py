@@ -42,7 +42,7 @@ class DataShape:
     context_vectors: NDArray[np.float32] | None = None
     """Vectors of the contexts of entities, in the same form."""
     live: LiveShape | None = None
-    """What the live protocol knows at each impression; None with another protocol."""
+    """The columns of the live protocol; None with another protocol."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +125,7 @@ class ClickModel(nn.Module, ABC, Generic[Encoded, Readers]):
 
     @property
     def requirements(self) -> tuple[str, ...]:
-        """What the model needs, and the counts of the live protocol if its settings ask for them."""
+        """The optional data that the model needs, with the counts of the live protocol if its settings ask for them."""
         return (*self.needs, "counts") if self.settings.context else self.needs
 
     @property

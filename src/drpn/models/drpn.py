@@ -367,13 +367,11 @@ class Drpn(ClickModel[Encoded, Readers]):
 
     def read(self, encoded: Encoded, profiles: Profiles) -> Readers:
         """The interests of each user, for each view."""
-        positions = {name: getattr(profiles, name) for name in self.reads}
-        return {view: self.view(view).read(rows, positions) for view, rows in encoded.items()}
+        return {view: self.view(view).read(rows, profiles.sequences(self.reads)) for view, rows in encoded.items()}
 
     def trust(self, encoded: Encoded, profiles: Profiles) -> dict[str, dict[str, Float[Tensor, "B S"]]]:
         """The logits of the denoising weights (Eq. 6), by view and sequence."""
-        positions = {name: getattr(profiles, name) for name in self.reads}
-        return {view: self.view(view).trust(rows, positions) for view, rows in encoded.items()}
+        return {view: self.view(view).trust(rows, profiles.sequences(self.reads)) for view, rows in encoded.items()}
 
     def match(
         self, encoded: Encoded, readers: Readers, candidates: Int[Tensor, "B C"], context: Context

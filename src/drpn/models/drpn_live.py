@@ -1,4 +1,4 @@
-"""DRPN on a live site: a third view, of counts as of the moment, beside titles and collaboration.
+"""DRPN on a live site: titles, collaboration and a third view, of counts as of the moment.
 
 The score is the sum of the views' scores, as in section 4.7 of the paper. Each view can be left out.
 """

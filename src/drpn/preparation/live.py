@@ -45,9 +45,8 @@ def write_live(
 ) -> dict[str, Any]:
     """Write readers/, pairs/ and counts/; return what the manifest says. `dataset` holds what was written before."""
     splits = [dataset.impressions(name) for name in SPLITS]
-    views = _page_views(engine, warm_up, impressions, shown, history, splits)
-    wanted = np.zeros(len(views.users), np.bool_)
-    wanted[len(wanted) - sum(map(len, splits)) :] = True
+    views, readers = _page_views(engine, warm_up, impressions, shown, history, splits)
+    wanted = readers > 0
     texts = _text_vectors(dataset)
     stories = describe_stories(dataset, views, texts)
     rows, pairs = int(wanted.sum()) + 1, sum(len(split.candidates) for split in splits)
@@ -57,25 +56,24 @@ def write_live(
         )
         for name, array in zip(("clicked", "skipped"), profiles, strict=True):
             stored = writer.empty(f"readers/{name}", (rows, array.shape[1]), np.int32)
-            stored[1:] = array[wanted]
+            stored[readers[wanted]] = array[wanted]
         del profiles
     writer.array("readers/user", np.concatenate([[0], *(split.users for split in splits)]).astype(np.int32))
     names, columns = _user_columns(splits, writer)
     writer.array("readers/columns", columns)
     counts = writer.empty("pairs/counts", (pairs, len(PAIR)), np.float16)
     page = writer.empty("readers/page", (rows, len(PAGE)), np.float32)
-    state, row, pair = LiveCounts(stories), 1, 0
-    first = int(np.argmax(wanted))
+    first_pair = np.concatenate([[0, 0], np.cumsum(np.concatenate([np.diff(split.offsets) for split in splits]))])
+    state, done = LiveCounts(stories), 0
     with progress.stage("counts as of each impression", len(wanted)) as advance:
-        seen = 0
         for part in parts(views, pairs=_PAIRS_AT_ONCE):
-            known = state.observe(part)
-            skip = min(max(first - seen, 0), len(part.users))  # those before training
-            pairs_to_skip = int(part.offsets[skip])
-            page[row : row + len(known.page) - skip] = known.page[skip:]
-            counts[pair : pair + len(known.pairs) - pairs_to_skip] = known.pairs[pairs_to_skip:]
-            row, pair = row + len(known.page) - skip, pair + len(known.pairs) - pairs_to_skip
-            seen += len(part.users)
+            known, reader, sizes = state.observe(part), readers[done : done + len(part.users)], np.diff(part.offsets)
+            keep = reader > 0
+            page[reader[keep]] = known.page[keep]
+            start = np.repeat(first_pair[reader] - part.offsets[:-1], sizes)
+            place, keep = start + np.arange(len(start)), np.repeat(keep, sizes)
+            counts[place[keep]] = known.pairs[keep]
+            done += len(part.users)
             advance(len(part.users))
     _write_end(state, int(views.times[-1]), texts, splits, columns, dataset, writer)
     return {"pair": list(PAIR), "page": list(PAGE), "user": names}
@@ -104,7 +102,7 @@ def _write_end(
 
 
 def describe_stories(dataset: Dataset, views: PageViews, texts: TextVectors | None) -> Stories:
-    """What is known of each story apart from page views."""
+    """Category, publication and text of each story."""
     arrays = dataset.arrays
     return Stories(
         np.asarray(arrays.array("news/category")),
@@ -121,12 +119,17 @@ def _page_views(
     shown: ir.Table,
     history: ir.Table | None,
     splits: list[Impressions],
-) -> PageViews:
-    """All page views in time order: the clicks from before the log, the warm-up, then the splits."""
+) -> tuple[PageViews, NDArray[np.int64]]:
+    """All page views and the clicks from outside them in time order, and the row of each in readers/, 0 for none."""
     window = _warm_up_views(engine, warm_up, impressions, shown)
     split_views = [_split_views(split) for split in splits]
     past = [] if history is None else [_past_views(engine, history, int(window.times[0]))]
-    return _joined([*past, window, *split_views])
+    joined = _joined([*past, window, *split_views])
+    count = sum(map(len, splits))
+    readers = np.concatenate([np.zeros(len(joined.users) - count, np.int64), 1 + np.arange(count)])
+    # clicks of a history may be later than the start of the log, and two parts of a log may overlap
+    order = np.argsort(joined.times, kind="stable")
+    return _ordered(joined, order), readers[order]
 
 
 def _warm_up_views(engine: Engine, warm_up: range, impressions: ir.Table, shown: ir.Table) -> PageViews:
@@ -137,9 +140,9 @@ def _warm_up_views(engine: Engine, warm_up: range, impressions: ir.Table, shown:
     columns = _columns(engine, views.select(*names))
     listed = shown.order_by("impression", "order", "news")
     seen = ["seen"] if "seen" in listed.columns else []
-    rows = _columns(engine, listed.select("news", "clicked", *seen))
+    rows = _columns(engine, listed.select("news", "clicked", **{name: listed[name].fill_null(True) for name in seen}))
     clicked = rows["clicked"].astype(np.bool_)
-    skipped = ~clicked & (rows["seen"].astype(np.bool_) if seen else True)
+    skipped = ~clicked & (rows["seen"] if seen else True)
     pages = columns.get(PAGE_COLUMN, np.zeros(len(columns["user"])))
     groups = columns.get(GROUP, np.zeros(len(pages)))
     return PageViews(
@@ -171,12 +174,13 @@ def _split_views(split: Impressions) -> PageViews:
 
 
 def _past_views(engine: Engine, history: ir.Table, start: int) -> PageViews:
-    """The clicks from before the log, each at its own time, or at its start if the log does not say when."""
+    """The clicks from outside the impressions, each at its own time, or before all of them if no time is known."""
     rows = _columns(engine, history.select("user", "news", "order", *(["time"] if "time" in history.columns else [])))
     count = len(rows["user"])
     if "time" in rows:
-        times = rows["time"].astype("datetime64[s]").astype(np.int64)
-        times = np.minimum(np.where(np.isnat(rows["time"]), start - 1, times), start - 1)
+        moments = rows["time"].astype("datetime64[s]")
+        known, times = ~np.isnat(moments), moments.astype(np.int64)
+        times[~known] = times[known].min(initial=start) - 1
     else:
         times = np.full(count, start - 1)
     order = np.lexsort((rows["order"], times))
@@ -203,6 +207,16 @@ def _joined(several: list[PageViews]) -> PageViews:
         if name != "offsets"
     }
     return PageViews(**columns, offsets=np.concatenate([[0], *shifted]).astype(np.int64))
+
+
+def _ordered(views: PageViews, order: NDArray[np.int64]) -> PageViews:
+    """The page views in another order."""
+    sizes = np.diff(views.offsets)[order]
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    pairs = np.repeat(views.offsets[order] - offsets[:-1], sizes) + np.arange(offsets[-1])
+    by_story = {name: getattr(views, name)[pairs] for name in ("stories", "clicked", "skipped")}
+    by_view = {name: getattr(views, name)[order] for name in ("users", "times", "pages", "groups", "past")}
+    return PageViews(**by_view, **by_story, offsets=offsets)
 
 
 def _columns(engine: Engine, table: ir.Table) -> dict[str, NDArray[Any]]:
@@ -268,7 +282,7 @@ def _story_vectors(dataset: Dataset, texts: TextVectors | None) -> NDArray[np.fl
 
 
 def _user_columns(splits: list[Impressions], writer: ArrayWriter) -> tuple[dict[str, int], NDArray[np.int32]]:
-    """What the log says of each reader, as codes from 1 on (0: unknown), and how many codes each column has."""
+    """The columns of the log on each reader, as codes from 1 on (0: unknown), and how many codes each column has."""
     names, columns = dict[str, int](), []
     for name in COLUMNS:
         if name not in splits[0].extras:

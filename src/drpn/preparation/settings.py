@@ -35,8 +35,9 @@ class DataSettings:
     that read them; 0: none. If more than 100 users clicked a story, they are divided, in the order of their ids, into
     even groups of at most 100, and only users of the same group are linked: all pairs would be too many to count."""
     protocol: Literal["paper", "live"] = "paper"
-    """What is known of a user at an impression. paper: the profile of the profile window, as in the paper. live: also
-    profiles and counts as of each impression, from strictly earlier seconds, as a running site would know them."""
+    """Which facts are known of a user at an impression. paper: the profile of the profile window, as in the paper.
+    live: also profiles and counts as of each impression, from strictly earlier seconds, as a running site would know
+    them."""
     history: bool = False
     """Add the clicks before the log, if it has them, in front of those of the profile window. Clicks that have a time
     enter at that time; those that are later than the profile window count only in the profiles of the end of the log.

@@ -1,4 +1,4 @@
-"""What a site knows of a user, a story and a page at the moment of ranking: running counts.
+"""Running counts of users, stories and pages, as a site knows them at the moment of ranking.
 
 `LiveCounts` takes page views in time order, in parts of any size, returns what was known before each, and adds what
 they tell. Only strictly earlier seconds count. A part of one page view is the update by one event; a whole log in large
@@ -64,7 +64,7 @@ PAIR = (
     "clicks after last click",
     "has text",
 )
-"""What is known for each candidate of a page view."""
+"""The counts for each candidate of a page view."""
 PAGE = (
     *[f"all {name}" for name in _STORY],
     "user past clicks",
@@ -79,12 +79,12 @@ PAGE = (
     "hour",
     "weekday",
 )
-"""What is known for the page view as a whole."""
+"""The counts for the page view as a whole."""
 
 
 @dataclass(frozen=True)
 class Stories:
-    """What is known of each story from the start; row 0 is padding."""
+    """Facts about each story that page views do not change; row 0 is padding."""
 
     category: NDArray[np.int32]
     subcategory: NDArray[np.int32]
@@ -130,7 +130,7 @@ class PageViews(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What was known before page views."""
+    """The counts before page views."""
 
     pairs: NDArray[np.float32]
     """(stories of all page views, PAIR)"""
@@ -195,7 +195,7 @@ class LiveCounts:
         }
 
     def observe(self, views: PageViews, *, record: bool = True) -> Known:
-        """What was known before each page view of a part; with `record`, what they tell is added.
+        """Return the counts before each page view of a part; with `record`, add what the page views tell.
 
         A part spans at most `LONGEST_PART` seconds, and the page views of one second are in one part.
         """
@@ -220,7 +220,7 @@ class LiveCounts:
         users = Order.of(views.users, times)
         by_user = np.column_stack([is_view, events, clicks])  # views, shows, clicks, clicks before the log too
         user = self._user.before(users, times, by_user, record=record)[:, 0]
-        hours = self._hours_since(views, users, record=record)
+        hours = _hours(times, self._last_view.before(users, times, is_view, record=record))
         session = self._sessions.before(users, np.where(is_view, hours, 0), user[:, 0], is_view, record=record)
         clicked = np.flatnonzero(views.clicked)
         liked, disliked = (self._sum_vectors(views, view, which) for which in (views.clicked, views.skipped))
@@ -234,7 +234,7 @@ class LiveCounts:
 
         first_click = np.zeros(count, np.int64)
         first_click[view[clicked[::-1]]] = views.stories[clicked[::-1]]
-        last = self._last_clicked.before(users, first_click, record=record)
+        last = self._last_clicked.before(users, first_click, first_click > 0, record=record)
         from_page = self._totals_from(self._page_clicks, views.pages, times, clicks * is_view, record=record)
         after = self._totals_from(self._after_clicks, last, times, clicks * is_view, record=record)
         moment = times // HOUR
@@ -287,10 +287,8 @@ class LiveCounts:
         user_subcategory = self._user_subcategory.before(users * 2**31 + subcategory, times, one, record=record)
         past = (views.clicked & ~is_view)[:, None]
         keys, by_story = users * 2**31 + stories, np.column_stack([events, past])
-        user_story, rows = self._user_story.before_with_rows(keys, times, by_story, record=record)
-        last_shown = np.full(len(times), NEVER)
-        at = np.flatnonzero(is_view)  # a click from before the log was shown at an unknown time
-        last_shown[at] = self._last_shown.before(Order.of(rows[at], times[at]), times[at], record=record)
+        user_story, of_user = self._user_story.before_with_order(keys, times, by_story, record=record)
+        last_shown = self._last_shown.before(of_user, times, shown, record=record)
         click = clicks[:, None].astype(np.float64)
         from_page = self._from_page.before(pages * 2**31 + stories, times, click * (pages > 0)[:, None], record=record)
         after = self._after.before(last * 2**31 + stories, times, click * (last > 0)[:, None], record=record)
@@ -333,13 +331,6 @@ class LiveCounts:
             starts = np.flatnonzero(np.diff(view[at], prepend=-1))
             sums[view[at[starts]]] = np.add.reduceat(self.stories.vectors[views.stories[at]], starts, axis=0)
         return sums
-
-    def _hours_since(self, views: PageViews, users: Order, *, record: bool) -> NDArray[np.float64]:
-        """Hours since the user's last page view, for those that are page views."""
-        hours, at = np.full(len(views.users), LONG_AGO), np.flatnonzero(~views.past)
-        order = users if len(at) == len(hours) else Order.of(views.users[at], views.times[at])
-        hours[at] = _hours(views.times[at], self._last_view.before(order, views.times[at], record=record))
-        return hours
 
     @staticmethod
     def _totals_from(

@@ -43,11 +43,11 @@ class KeyRows:
         rows = np.full(len(keys), _EMPTY, np.int64)
         place, open_ = self._home(keys), np.arange(len(keys))
         while len(open_):
-            found = self._places[place]
-            taken = found != _EMPTY
+            row = self._places[place]
+            taken = row != _EMPTY
             match = taken.copy()
-            match[taken] = self._keys[found[taken]] == keys[open_[taken]]
-            rows[open_[match]] = found[match]
+            match[taken] = self._keys[row[taken]] == keys[open_[taken]]
+            rows[open_[match]] = row[match]
             further = taken & ~match  # another key has the place: try the next one
             open_, place = open_[further], (place[further] + 1) & (len(self._places) - 1)
         return rows

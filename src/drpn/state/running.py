@@ -127,9 +127,9 @@ class RunningSums:
 
     @property
     def in_use(self) -> NDArray[np.int64]:
-        """The rows that hold something; those of sums with half-lives also hold a moment."""
-        rows: NDArray[np.int64] = np.flatnonzero(self._moments) if len(self._half_lives) else _in_use(self._sums, 0)
-        return rows
+        """The rows that hold something: a sum, or the moment of one."""
+        rows = _in_use(self._sums, 0)
+        return np.union1d(rows, np.flatnonzero(self._moments)) if len(self._half_lives) else rows
 
     def keep(self, rows: NDArray[np.int64]) -> None:
         """Keep some rows, which are then numbered from 0 on."""
@@ -151,7 +151,7 @@ class RunningSums:
 
 
 class KeyedSums:
-    """Sums for pairs of things, which are numbered as they come."""
+    """Sums for keys, such as pairs of a user and a story; new keys get new rows."""
 
     def __init__(self, columns: int, half_lives: Sequence[float] = ()) -> None:
         self._rows, self._sums = KeyRows(), RunningSums(columns, half_lives)
@@ -160,14 +160,14 @@ class KeyedSums:
         self, keys: NDArray[np.int64], times: NDArray[np.int64], values: NDArray[np.floating], *, record: bool = True
     ) -> NDArray[np.float32]:
         """(events, half-lives, columns): the sums before each event."""
-        return self.before_with_rows(keys, times, values, record=record)[0]
+        return self.before_with_order(keys, times, values, record=record)[0]
 
-    def before_with_rows(
+    def before_with_order(
         self, keys: NDArray[np.int64], times: NDArray[np.int64], values: NDArray[np.floating], *, record: bool = True
-    ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """The same, and the row of each key."""
-        rows = self._rows.rows(keys) if record else self._rows.rows_without_adding(keys)
-        return self._sums.before(Order.of(rows, times), times, values, record=record), rows
+    ) -> tuple[NDArray[np.float32], Order]:
+        """The same, and the order of the events by key."""
+        order = Order.of(self._rows.rows(keys) if record else self._rows.rows_without_adding(keys), times)
+        return self._sums.before(order, times, values, record=record), order
 
     @property
     def keys(self) -> NDArray[np.int64]:
@@ -222,22 +222,6 @@ class OneArray:
         self._state[rows] = values
 
 
-class LastTimes(OneArray):
-    """The time of the last event of each row."""
-
-    def __init__(self) -> None:
-        super().__init__(np.int64, NEVER)
-
-    def before(self, order: Order, times: NDArray[np.int64], *, record: bool = True) -> NDArray[np.int64]:
-        """The last time with a smaller second for each event, `NEVER` without one."""
-        in_order = times[order.which]
-        known = self.at(order.rows)
-        last = np.where(order.has_earlier, in_order[order.second_start - 1], known)
-        if record:
-            self._set(order, order.rows[order.last], np.maximum(known, in_order)[order.last])
-        return order.unsorted(last)
-
-
 class FirstTimes(OneArray):
     """The time of the first event of each row."""
 
@@ -264,15 +248,20 @@ class FirstTimes(OneArray):
 
 
 class LastValues(OneArray):
-    """The last value of each row that is not 0."""
+    """The value of the last event of each row."""
+
+    missing = 0
+    """Stands for the value of an event that has not happened."""
 
     def __init__(self) -> None:
-        super().__init__(np.int64, 0)
+        super().__init__(np.int64, self.missing)
 
-    def before(self, order: Order, values: NDArray[np.int64], *, record: bool = True) -> NDArray[np.int64]:
-        """The last value from a smaller second for each event, 0 without one."""
+    def before(
+        self, order: Order, values: NDArray[np.int64], counts: NDArray[np.bool_], *, record: bool = True
+    ) -> NDArray[np.int64]:
+        """The value of the last event with a smaller second, of those that count; `missing` without one."""
         in_order, place = values[order.which], np.arange(len(values))
-        latest = np.maximum.accumulate(np.where(in_order != 0, place, -1))  # up to and with each event
+        latest = np.maximum.accumulate(np.where(counts[order.which], place, -1))  # up to and with each event
         at = np.where(order.has_earlier, latest[order.second_start - 1], -1)
         last = np.where(at >= order.row_start, in_order[at], self.at(order.rows))
         if record:
@@ -280,6 +269,15 @@ class LastValues(OneArray):
             within = latest[end] >= order.row_start[end]
             self._set(order, order.rows[end[within]], in_order[latest[end[within]]])
         return order.unsorted(last)
+
+
+class LastTimes(LastValues):
+    """The time of the last event of each row."""
+
+    missing = NEVER
+
+    def _set(self, order: Order, rows: NDArray[np.int64], values: NDArray[Any]) -> None:
+        super()._set(order, rows, np.maximum(values, self.at(rows)))  # an event may come late
 
 
 class Sessions(OneArray):

@@ -86,7 +86,8 @@ def _snapshot(
     copies["random/cpu"] = torch.get_rng_state()
     if torch.cuda.is_available():
         copies["random/cuda"] = torch.cuda.get_rng_state()
-    header = {"format": FORMAT, "progress": asdict(state), "groups": deepcopy(optimiser_state["param_groups"])}
+    groups = [group | {"lr": float(group["lr"])} for group in deepcopy(optimiser_state["param_groups"])]
+    header = {"format": FORMAT, "progress": asdict(state), "groups": groups}
     return header, copies
 
 
@@ -111,10 +112,12 @@ def load_checkpoint(
     for name, value in _with_prefix(tensors, "optimiser/").items():
         index, slot = name.split("/")
         slots.setdefault(int(index), {})[slot] = value
-    capturable = [group.get("capturable", False) for group in optimiser.param_groups]
+    own = [(group.get("capturable", False), group["lr"]) for group in optimiser.param_groups]
     optimiser.load_state_dict({"state": slots, "param_groups": header["groups"]})
-    for group, is_capturable in zip(optimiser.param_groups, capturable, strict=True):
+    for group, (is_capturable, rate) in zip(optimiser.param_groups, own, strict=True):
         group["capturable"] = is_capturable  # depends on this device, not on the one that wrote the checkpoint
+        if isinstance(rate, Tensor):  # so does the place of a rate that changes
+            group["lr"] = rate.fill_(group["lr"])
     torch.set_rng_state(tensors["random/cpu"])
     if "random/cuda" in tensors and torch.cuda.is_available():
         torch.cuda.set_rng_state(tensors["random/cuda"])

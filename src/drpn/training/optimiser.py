@@ -36,7 +36,7 @@ def build_optimiser(model: ClickModel, settings: TrainingSettings) -> torch.opti
 
 
 def _rate_tensor(model: ClickModel, rate: float) -> Tensor | float:
-    """A rate that changes: on a GPU in a tensor, which a captured step reads anew."""
+    """A rate that changes: on a GPU in a tensor, which a captured step reads at each replay."""
     parameter = next(model.parameters())
     return torch.tensor(rate, device=parameter.device) if parameter.is_cuda else rate
 
@@ -50,12 +50,12 @@ def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
             group["lr"] = rate
 
 
-def one_cycle(share: float) -> float:
-    """The factor of the learning rate after a share of the training: up from 1/25, then down to almost 0."""
-    low, end, rise = 1 / 25, 1 / 250_000, 0.3
-    if share < rise:
-        return low + (1 - low) * (1 - math.cos(math.pi * share / rise)) / 2
-    return end + (1 - end) * (1 + math.cos(math.pi * (min(share, 1) - rise) / (1 - rise))) / 2
+def one_cycle(step: int, steps: int) -> float:
+    """The factor of the learning rate of a step, from 0: up from 1/25 to 1, then down to almost 0."""
+    low, end, peak = 1 / 25, 1 / 250_000, 0.3 * steps - 1
+    if step <= peak:
+        return low + (1 - low) * (1 - math.cos(math.pi * step / peak)) / 2
+    return end + (1 - end) * (1 + math.cos(math.pi * (step - peak) / (steps - 1 - peak))) / 2
 
 
 def weights_by_kind(model: nn.Module) -> dict[WeightKind, list[nn.Parameter]]:

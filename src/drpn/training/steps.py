@@ -137,8 +137,8 @@ class Stepper:
 
     def _begin(self, samples: int) -> None:
         """Count the step, set its learning rate, and how many of its samples TCE drops."""
-        if self.settings.schedule == "one-cycle":
-            set_rate(self.optimiser, self.settings.rate * one_cycle(self.done / max(self.total, 1)))
+        if self.settings.schedule == "one-cycle" and self.clicks:
+            set_rate(self.optimiser, self.settings.rate * one_cycle(self.done, self.total))
         if self.settings.loss == "tce":
             rate, steps = self.settings.tce_rate, self.settings.tce_steps
             self._dropped.fill_(dropped_samples(self.done, samples, rate=rate, steps=steps))
