@@ -20,7 +20,7 @@ from drpn.training.loop import CURVE, Loop
 from drpn.training.settings import TrainingSettings
 
 SMALL: dict[str, Any] = {"size": 16, "heads": 2, "hidden": 8, "graph_heads": 2}
-OTHERS: dict[str, Any] = {"filters": 16, "attention": 16, "category_size": 8, "user_size": 8, "context_size": 16}
+OTHERS: dict[str, Any] = {"filters": 16, "attention": 16, "category_size": 8, "user_size": 8}
 """Settings that make the baselines small."""
 AS_COMMAND: dict[str, Any] = {"epochs": 4, "patience": 4, "batch": 8, "device": "cpu", "save_seconds": 0.0}
 SETS = [f"model.{name}={value}" for name, value in SMALL.items()]
@@ -34,6 +34,7 @@ def small(name: str, **settings: Any) -> Any:
     """Return small settings for a model of the catalogue."""
     defaults = CATALOGUE[name].settings
     known = {field.name for field in fields(defaults)}
+    settings = ({"context_size": 16} if defaults.context else {}) | settings
     return replace(defaults, **{key: value for key, value in {**SMALL, **OTHERS, **settings}.items() if key in known})
 
 
@@ -48,6 +49,8 @@ def train_small(data: Path, out: Path, name: str = "drpn", *, resume: bool = Fal
 
 def toy(name: str = "drpn", *, device: torch.device = CPU, **training: Any) -> Callable[[Path], Loop]:
     """Return a function that makes a training loop over random profiles and clicks, without any log."""
+    from drpn.recipes.train import fit_counts
+
     random = torch.Generator().manual_seed(1)
 
     def draw(high: int, *shape: int) -> Tensor:
@@ -69,6 +72,7 @@ def toy(name: str = "drpn", *, device: torch.device = CPU, **training: Any) -> C
     torch.manual_seed(0)
     without = {"dropout": 0.0, "id_dropout": 0.0, "context_dropout": 0.0}
     model = CATALOGUE[name].model(small(name, **without), _SHAPE).to(device)
+    fit_counts(model, tables, clicks, seed=0)
     sampler = Sampler(clicks, tables, settings.batch, settings.negatives, settings.seed)
     return lambda folder: Loop(model, tables, sampler, settings, folder, Silent())
 

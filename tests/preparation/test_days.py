@@ -263,3 +263,28 @@ def test_splits_of_long_logs_are_disjoint_in_time_and_complete(hours: list[int])
         assert sorted(map(int, ids)) == list(range(count, len(lines)))
         validation = dataset.impressions("validation").times.astype("datetime64[D]")
         assert len(set(validation.tolist())) == 1
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [(3, None), (4, (1, 2, 3, 4)), (5, (1, 3, 4, 5)), (8, (1, 3, 7, 8)), (30, (1, 3, 29, 30))],
+)
+def test_the_live_protocol_warms_up_two_days_and_trains_on_all_others(
+    count: int, expected: tuple[int, ...] | None
+) -> None:
+    if expected is None:
+        with pytest.raises(LogError, match="needs 4 or more"):
+            chosen(log(count), protocol="live")
+    else:
+        assert chosen(log(count), protocol="live") == expected
+
+
+def test_settings_change_the_days_of_the_live_protocol() -> None:
+    assert chosen(log(8), protocol="live", train_days=2) == (1, 5, 7, 8)
+    assert chosen(log(8), protocol="live", profile_days=4) == (1, 5, 7, 8)
+    assert chosen(log(8), protocol="live", validation=0.2) == (1, 3, 8, None)
+    half_a_day = [*log(7), day(8, impressions=10, last=9.0)]
+    assert chosen(half_a_day, protocol="live") == (1, 3, 6, 7)
+    assert chosen(log(8), 2, protocol="live") == chosen(log(8), 2)
+    with pytest.raises(LogError, match="needs"):
+        chosen(log(8), protocol="live", profile_days=5, train_days=2)

@@ -2,7 +2,9 @@
 
 import math
 import random
+import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,11 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from drpn.dataset.folder import Dataset
+from drpn.dataset.folder import SPLITS, Dataset
 from drpn.errors import LogError
 from drpn.preparation.settings import DataSettings
 from drpn.progress import Silent
 from drpn.recipes.prepare import prepare
+from drpn.state.counts import PAGE
 from reference import raw_logs
 
 START = datetime(2026, 3, 2, 7)
@@ -225,3 +228,28 @@ def test_lists_of_different_lengths_are_refused(tmp_path: Path, logs: Path) -> N
     with pytest.raises(LogError, match=message):
         prepare(tmp_path / "logs", tmp_path / "dataset", SETTINGS)
     prepare_plain(tmp_path / "logs", tmp_path / "dataset")  # a history that is not asked for is not read
+
+
+def test_live_counts_know_each_click_of_a_history_once_and_from_its_own_time_on(logs: Path, tmp_path: Path) -> None:
+    """Some clicks are later than impressions of their user; a click without a time is older than all others."""
+    folder = Path(shutil.copytree(logs, tmp_path / "logs"))
+    write_history(folder / "train", history(range(8), START + timedelta(days=5), random.Random(7)))
+    dataset = prepare(folder, tmp_path / "live", replace(SETTINGS, protocol="live"))
+    log = raw_logs.read_ebnerd(folder)
+    page, place = dataset.arrays.array("readers/page"), PAGE.index("user past clicks")
+    late = 0
+    for name in SPLITS:
+        split = dataset.impressions(name)
+        for number, user in enumerate(split.users):
+            user_id, now = dataset.user_ids[user], split.times[number].astype(object)
+            before = [click for click in log.histories[user_id] if click.time < now]
+            late += len(log.histories[user_id]) - len(before)
+            shown = [page for page in log.impressions if page.user == user_id and page.time < now]
+            clicks = len(before) + sum(sum(page.clicked) for page in shown)
+            reader = split.readers[number]
+            assert page[reader, place] == pytest.approx(math.log1p(clicks))
+            clicked = {dataset.news_ids[news] for news in dataset.arrays.array("readers/clicked")[reader] if news}
+            assert clicked <= {click.news for click in before} | {
+                story for page in shown for story, click in zip(page.candidates, page.clicked, strict=True) if click
+            }
+    assert late

@@ -86,8 +86,9 @@ def auc(scores: Tensor) -> float:
     return float(((first > others).double() + 0.5 * (first == others)).mean())
 
 
-@pytest.mark.parametrize("name", CATALOGUE)
+@pytest.mark.parametrize("name", [name for name, entry in CATALOGUE.items() if not entry.settings.context])
 def test_every_model_learns_tastes(name: str, tmp_path: Path) -> None:
+    """Models with a context view read counts, which this newsroom does not have."""
     room = Newsroom()
     tables = room.tables()
     known = torch.arange(1, READERS * 3 // 4).repeat(PAGES)

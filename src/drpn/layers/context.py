@@ -123,8 +123,8 @@ class Quantiles(nn.Module):
     def fit(self, samples: Float[Tensor, "samples F"]) -> None:
         """Learn quantiles, means and standard deviations."""
         samples = samples.float().cpu()
-        levels = (torch.arange(_QUANTILES) + 0.5) / _QUANTILES
-        place = (levels * (len(samples) - 1)).long()
+        levels = (torch.arange(_QUANTILES, dtype=torch.float64) + 0.5) / _QUANTILES
+        place = (levels * len(samples)).long()
         self.edges.copy_(samples.sort(0).values[place].T)
         self.mean.copy_(samples.mean(0))
         self.spread.copy_(samples.std(0).clamp_min(1e-6))

@@ -215,7 +215,7 @@ class LiveCounts:
         shows = _sum_by_view(views.clicked | views.skipped, view, count)
         events = np.stack([shows * is_view, clicks * is_view], axis=1)
         everything = Order.of(np.zeros(count, np.int64), times)
-        totals = self._all.before(everything, times, events, record=record).reshape(count, -1)
+        totals = _flat(self._all.before(everything, times, events, record=record))
 
         users = Order.of(views.users, times)
         by_user = np.column_stack([is_view, events, clicks])  # views, shows, clicks, clicks before the log too
@@ -275,12 +275,12 @@ class LiveCounts:
         category, subcategory = about.category[stories].astype(np.int64), about.subcategory[stories].astype(np.int64)
 
         order = Order.of(stories, times)
-        story = self._story.before(order, times, events, record=record).reshape(len(times), -1)
+        story = _flat(self._story.before(order, times, events, record=record))
         first = self._first_shown.before(order, times, shown, record=record)
         surface = Order.of(2 * stories + (pages > 0), times)
-        by_surface = self._surface.before(surface, times, events, record=record).reshape(len(times), -1)
+        by_surface = _flat(self._surface.before(surface, times, events, record=record))
         group = Order.of(stories * 64 + np.minimum(views.groups[view], 63), times)
-        by_group = self._group.before(group, times, events, record=record).reshape(len(times), -1)
+        by_group = _flat(self._group.before(group, times, events, record=record))
         by_category = self._category.before(Order.of(category, times), times, events, record=record)[:, 0]
         user_category = self._user_category.before(users * 2**31 + category, times, every_click, record=record)
         one = views.clicked[:, None].astype(np.float64)
@@ -361,6 +361,11 @@ def parts(views: PageViews, *, pairs: int) -> Iterator[PageViews]:
 
 def _sum_by_view(flags: NDArray[np.bool_], view: NDArray[np.int64], count: int) -> NDArray[np.float64]:
     return np.bincount(view, weights=flags, minlength=count).astype(np.float64)
+
+
+def _flat(sums: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The half-lives and columns of each event in one row."""
+    return sums.reshape(len(sums), sums.shape[1] * sums.shape[2])
 
 
 def _hours(now: NDArray[np.int64], then: NDArray[np.int64]) -> NDArray[np.float64]:

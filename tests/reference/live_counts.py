@@ -1,0 +1,178 @@
+"""The counts of the live protocol, one page view at a time, from lists of all that happened before."""
+
+import math
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import numpy as np
+
+LIVES = {"10 min": 600, "30 min": 1_800, "2 h": 7_200, "8 h": 28_800, "48 h": 172_800}
+NEVER_HOURS = 240.0
+
+
+class Story(NamedTuple):
+    """One story; 0 stands for no category."""
+
+    category: int
+    subcategory: int
+    published: int | None
+    vector: tuple[float, ...]
+
+
+class View(NamedTuple):
+    """One page view, or with `past` one click that is known without its page."""
+
+    user: int
+    time: int
+    page: int
+    group: int
+    past: bool
+    stories: tuple[int, ...]
+    clicked: tuple[bool, ...]
+    skipped: tuple[bool, ...]
+
+
+class Event(NamedTuple):
+    """One story of a page view."""
+
+    view: View
+    story: int
+    clicked: bool
+    skipped: bool
+    after: int
+    """The story that the user had clicked last before the page view; 0 for none."""
+
+    @property
+    def shown(self) -> bool:
+        """Whether the reader saw it on a page of the log."""
+        return (self.clicked or self.skipped) and not self.view.past
+
+    @property
+    def log_click(self) -> bool:
+        """Whether it was clicked on a page of the log."""
+        return self.clicked and not self.view.past
+
+
+def known_before(views: list[View], stories: list[Story]) -> tuple[list[dict[str, float]], list[dict[str, float]]]:
+    """For each candidate of all page views the columns of PAIR, for each page view those of PAGE, as dictionaries."""
+    pairs, pages = [], []
+    for number, view in enumerate(views):
+        earlier = [other for other in views[:number] if other.time < view.time]
+        events = [event for other in earlier for event in _events(other, views)]
+        pages.append(_page(view, earlier, events, _last_click(view, views)))
+        pairs += [_pair(view, story, events, stories, _last_click(view, views)) for story in view.stories]
+    return pairs, pages
+
+
+def _events(view: View, views: list[View]) -> list[Event]:
+    rows = zip(view.stories, view.clicked, view.skipped, strict=True)
+    return [Event(view, story, clicked, skipped, _last_click(view, views)) for story, clicked, skipped in rows]
+
+
+def _last_click(view: View, views: list[View]) -> int:
+    """The story that the user clicked last in an earlier second: of one page view, the first clicked one."""
+    last = 0
+    for other in views:
+        if other.user == view.user and other.time < view.time and any(other.clicked):
+            last = other.stories[other.clicked.index(True)]
+    return last
+
+
+def _log(count: float) -> float:
+    return math.log(1 + count)
+
+
+def _decayed(events: list[Event], now: int, life: int) -> float:
+    return sum(0.5 ** ((now - event.view.time) / life) for event in events)
+
+
+def _hours(now: int, then: int | None) -> float:
+    return NEVER_HOURS if then is None else min(max((now - then) / 3_600, 0), NEVER_HOURS)
+
+
+def _shows_and_clicks(events: list[Event], now: int, lives: tuple[str, ...], name: str) -> dict[str, float]:
+    columns = {}
+    for life in lives:
+        shows = [event for event in events if event.shown]
+        clicks = [event for event in events if event.log_click]
+        columns[f"{name}shows {life}"] = _log(_decayed(shows, now, LIVES[life]))
+        columns[f"{name}clicks {life}"] = _log(_decayed(clicks, now, LIVES[life]))
+    return columns
+
+
+def _page(view: View, earlier: list[View], events: list[Event], last: int) -> dict[str, float]:
+    mine = [event for event in events if event.view.user == view.user]
+    my_views = [other for other in earlier if other.user == view.user and not other.past]
+    session, previous = 0, None
+    for other in [*my_views, *([] if view.past else [view])]:
+        if previous is not None and other.time - previous >= 1_800:
+            session = 0
+        if other is not view:
+            session, previous = session + 1, other.time
+    moment = datetime.fromtimestamp(view.time, UTC)
+    return {
+        **_shows_and_clicks(events, view.time, tuple(LIVES), "all "),
+        "user past clicks": _log(sum(event.clicked for event in mine)),
+        "user page views": _log(len(my_views)),
+        "user shows": _log(sum(event.shown for event in mine)),
+        "user clicks": _log(sum(event.log_click for event in mine)),
+        "hours since last page view": _hours(view.time, my_views[-1].time if my_views else None),
+        "page views in session": _log(session),
+        "page has story": float(view.page > 0),
+        "all clicks from page": _log(sum(e.log_click and e.view.page == view.page > 0 for e in events)),
+        "all clicks after last click": _log(sum(e.log_click and e.after == last > 0 for e in events)),
+        "hour": moment.hour,
+        "weekday": moment.weekday(),
+    }
+
+
+def _pair(view: View, story: int, events: list[Event], stories: list[Story], last: int) -> dict[str, float]:
+    about, now = stories[story], view.time
+    same = [event for event in events if event.story == story]
+    surface = [event for event in same if (event.view.page > 0) == (view.page > 0)]
+    group = [event for event in same if event.view.group == view.group]
+    category = [event for event in events if stories[event.story].category == about.category]
+    mine = [event for event in events if event.view.user == view.user]
+    my_category = [event for event in category if event.view.user == view.user]
+    my_subcategory = [event for event in mine if stories[event.story].subcategory == about.subcategory]
+    my_story = [event for event in same if event.view.user == view.user]
+    my_clicks = max(sum(event.clicked for event in mine), 1)
+    shown_before = [event.view.time for event in my_story if event.shown]
+    first_shown = [event.view.time for event in same if event.shown]
+    clicks, skips = ([e for e in mine if e.clicked], [e for e in mine if e.skipped])
+    recent = LIVES["48 h"]
+    return {
+        **_shows_and_clicks(same, now, tuple(LIVES), ""),
+        **_shows_and_clicks(surface, now, ("2 h", "48 h"), "surface "),
+        **_shows_and_clicks(group, now, ("8 h",), "group "),
+        "hours since first shown": _hours(now, min(first_shown, default=None)),
+        "hours since published": _hours(now, about.published),
+        "category shows": _log(sum(event.shown for event in category)),
+        "category clicks": _log(sum(event.log_click for event in category)),
+        "user category shows": _log(sum(event.shown for event in my_category)),
+        "user category clicks": _log(sum(event.log_click for event in my_category)),
+        **{f"user category {name}": value for name, value in _shows_and_clicks(my_category, now, ("2 h",), "").items()},
+        "user category share": sum(e.clicked for e in my_category) / my_clicks if about.category else 0,
+        "user subcategory share": sum(e.clicked for e in my_subcategory) / my_clicks if about.subcategory else 0,
+        "times shown to user": _log(sum(event.shown for event in my_story)),
+        "times clicked by user": _log(sum(event.log_click for event in my_story)),
+        "clicked before the log": float(any(event.clicked and event.view.past for event in my_story)),
+        "hours since shown to user": _hours(now, max(shown_before, default=None)),
+        "similarity to clicks": _similarity(about, clicks, now, math.inf, stories),
+        "similarity to recent clicks": _similarity(about, clicks, now, recent, stories),
+        "similarity to recent skips": _similarity(about, skips, now, recent, stories),
+        "similarity to page": float(np.dot(about.vector, stories[view.page].vector)),
+        "category of page": float(0 < about.category == stories[view.page].category),
+        "clicks from page": _log(sum(e.log_click and e.view.page == view.page > 0 for e in same)),
+        "clicks after last click": _log(sum(e.log_click and e.after == last > 0 for e in same)),
+        "has text": float(any(about.vector)),
+    }
+
+
+def _similarity(about: Story, events: list[Event], now: int, life: float, stories: list[Story]) -> float:
+    """The cosine of the story's vector with the decayed sum of those of the events."""
+    total = np.zeros(len(about.vector))
+    for event in events:
+        total += 0.5 ** ((now - event.view.time) / life) * np.array(stories[event.story].vector)
+    length = float(np.linalg.norm(total))
+    return float(np.dot(about.vector, total)) / length if length else 0.0
