@@ -4,10 +4,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from drpn.bundle.recommender import Recommender
+from drpn.preparation.settings import DataSettings
 from drpn.recipes.prepare import prepare
 from drpn.recipes.runs import Run
 from small_training import refused, train_small
@@ -174,3 +176,41 @@ def test_wrong_shares(drpn, run: Path) -> None:
         assert options[0] in done.stderr
     message = refused(drpn, "recommend", run, "--user", "U1", "--fresh", 0.6, "--popular", 0.6)
     assert message == "fresh is 0.6 and popular 0.6; together they take at most 1"
+
+
+def test_page_and_about(drpn, tmp_path: Path) -> None:
+    """A model that reads counts ranks by the page and by what is known of the user."""
+    random = np.random.default_rng(1)
+    lines = ["impression_id,user_id,time,device,page,news_id,clicked"]
+    for day in range(1, 7):
+        for hour in range(1, 9):
+            user, device, page = random.integers(4), random.choice(["phone", "desktop"]), random.integers(1, 9)
+            facts = f"{day}-{hour},U{user},2026-01-0{day}T0{hour}:00:00,{device},N{page}"
+            shown = random.choice(np.arange(1, 9), 4, replace=False)
+            lines += [f"{facts},N{story},{int(place < 1)}" for place, story in enumerate(shown)]
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "impressions.csv").write_text("\n".join(lines) + "\n")
+    stories = "".join(f"N{number},Story number {number}\n" for number in range(1, 9))
+    (tmp_path / "logs" / "news.csv").write_text("news_id,title\n" + stories)
+    prepare(tmp_path / "logs", tmp_path / "data", DataSettings(protocol="live", vector_size=4))
+    run = train_small(tmp_path / "data", tmp_path / "run", "drpn-live", epochs=1)
+    candidates = [word for number in range(1, 9) for word in ("--candidate", f"N{number}")]
+    request = (run, "--user", "U1", *candidates)
+    asked = document(drpn, *request, "--page", "N2", "--about", "device=phone")
+    recommender = Recommender(Run.open(run).bundle())
+    options: dict[str, Any] = {"candidates": [f"N{number}" for number in range(1, 9)], "page": "N2"}
+    expected = recommender.recommend("U1", about={"device": "phone"}, **options)
+    assert ids(asked) == [row.news_id for row in expected.rows]
+    assert [row["score"] for row in asked["rows"]] == pytest.approx([row.score for row in expected.rows], abs=1e-5)
+    for others in (("--page", "N3", "--about", "device=phone"), ("--page", "N2", "--about", "device=desktop")):
+        scores = sorted(row["score"] for row in document(drpn, *request, *others)["rows"])
+        assert scores != pytest.approx(sorted(row["score"] for row in asked["rows"]), abs=1e-6)
+    assert drpn("recommend", *request, "--about", "device=fridge").stderr.startswith("drpn: no reader of the log has")
+    for wrong in ("device", "=phone", "device="):
+        message = f"--about is '{wrong}'; it takes NAME=VALUE, such as device=phone"
+        assert refused(drpn, "recommend", *request, "--about", wrong) == message
+
+
+def test_a_model_without_counts_says_that_it_ignores_the_page(drpn, run: Path) -> None:
+    done = drpn("recommend", run, "--user", "U1", "--page", "N1")
+    assert done.stderr == "drpn: this model reads no counts, so it ignores page\n"

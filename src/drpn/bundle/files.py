@@ -5,6 +5,7 @@ manifest.json       model, settings, data, metrics, commit, and a sha256 of ever
 README.md           the model card: the same for human readers
 news/ users/ …      the arrays of the dataset folder that ranking needs. Profiles are as of the end of the log:
                     users/ holds the arrays of the dataset folder's latest/ in place of the profile window
+counts/ names/      for models that read counts: the counts as of the end of the log, and the texts of codes
 """
 
 import dataclasses
@@ -25,6 +26,7 @@ from torch import Tensor
 from drpn.bundle.card import card
 from drpn.dataset.arrays import Array, ArrayReader, sha256
 from drpn.dataset.folder import SPLITS, Dataset, Impressions
+from drpn.dataset.reader_columns import TEXTS
 from drpn.dataset.requirements import REQUIREMENTS
 from drpn.dataset.times import end_of_log
 from drpn.errors import RunError
@@ -41,7 +43,17 @@ FORMAT = 1
 MANIFEST, WEIGHTS, CARD = "manifest.json", "model.safetensors", "README.md"
 _LATEST = "latest/"
 _KEYS = {"files": dict, "model": str, "settings": dict, "data": dict}
-_PREFIXES = ("news/", "categories/", "subcategories/", "users/", "words/word", "entities/id", _LATEST)
+_PREFIXES = (
+    "news/",
+    "categories/",
+    "subcategories/",
+    "users/",
+    "words/word",
+    "entities/id",
+    "counts/",
+    *TEXTS,
+    _LATEST,
+)
 _LEFT_OUT = ("news/abstract.", "news/title_entities", "news/abstract_entities", "news/entities")
 
 
@@ -80,7 +92,7 @@ def write_bundle(
         weights = {key: value.detach().cpu().contiguous() for key, value in model.state_dict().items()}
         with atomic_file(scratch / WEIGHTS) as file:
             save_file(weights, file)
-        for file_name in _files_to_ship(dataset, model.needs):
+        for file_name in _files_to_ship(dataset, model.requirements):
             shipped = scratch / file_name.replace(_LATEST, "users/")
             shipped.parent.mkdir(exist_ok=True)
             shutil.copyfile(dataset.arrays.file(file_name), shipped)

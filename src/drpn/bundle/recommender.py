@@ -10,11 +10,13 @@ import torch
 from torch import Tensor
 
 from drpn.batches.batch import Context, Profiles
-from drpn.batches.tables import Tables
+from drpn.batches.tables import Tables, news_rows
 from drpn.bundle.candidates import KnownStory, PoolFacts, StoryFacts
 from drpn.bundle.catalogue import StoryCatalogue
+from drpn.bundle.context import About, LiveContext
 from drpn.bundle.files import Bundle, pick_device
 from drpn.bundle.mixing import Mix, Pick, Reason, mixed
+from drpn.bundle.recorded import RecordedProfiles
 from drpn.bundle.rerank import Method
 from drpn.bundle.stories import NewStory, StoryReader, as_utc
 from drpn.dataset.arrays import Array
@@ -68,6 +70,20 @@ class _Request:
     notes: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class _Moment:
+    """When and where the stories are shown."""
+
+    time: datetime | None
+    page: str | None
+    about: About
+
+    @property
+    def seconds(self) -> int:
+        """Seconds since 1970; 0 if the time is unknown."""
+        return 0 if self.time is None else int(as_utc(self.time).timestamp())
+
+
 class Recommender:
     """A bundle that answers: ranks for a user id or a history, over given candidates or the live stories.
 
@@ -88,6 +104,13 @@ class Recommender:
         self._live = dict.fromkeys(bundle.data.news_ids[int(row)] for row in recent)
         self._added: dict[str, NewStory] = {}
         self._facts = StoryFacts(bundle, self._reader)
+        self._recorded = RecordedProfiles(clicked=bundle.data.clicked.shape[1], skipped=bundle.data.skipped.shape[1])
+        self._counts = None if self.model.context is None else LiveContext(bundle, self._users, self._whole_reader())
+
+    def _whole_reader(self) -> StoryReader:
+        """Reads titles as long as those of the dataset; the model may read fewer words."""
+        first = news_rows(self.bundle.data, needs=()).part(slice(1))
+        return StoryReader(self.bundle.data, first, self.bundle.manifest["data"]["settings"]["category_words"])
 
     @property
     def live(self) -> list[str]:
@@ -103,6 +126,8 @@ class Recommender:
         if unnamed:
             raise SettingsError(f"the story '{unnamed[0]}' has no news_id; give it one")
         self.stories.add([story.news_id for story in stories], self._reader.rows(stories))
+        if self._counts is not None:
+            self._counts.add(stories)
         for story in stories:
             self._live[story.news_id], self._added[story.news_id] = None, story
         return tuple(dict.fromkeys(self._reader.notes(stories)))
@@ -118,12 +143,46 @@ class Recommender:
     def profile(self, user_id: UserId) -> Profile:
         """The profile that the bundle has of a user; empty for a user that it does not know.
 
-        It is as of the end of the log, which is its `as_of`. If the dataset was prepared by an older version, it ends
-        before the training days, and `as_of` is None.
+        It is as of the end of the log, which is its `as_of`, or of the last page view that was recorded. If the dataset
+        was prepared by an older version, it ends before the training days, and `as_of` is None.
         """
+        if str(user_id) in self._recorded:
+            return self._recorded.profile(str(user_id))
         row = self._users.get(str(user_id), 0)
         clicked, skipped = (self._news_ids(side[row]) for side in (self.bundle.data.clicked, self.bundle.data.skipped))
         return Profile(clicked, skipped, self.bundle.profiles_as_of) if row else Profile()
+
+    def record(
+        self,
+        user_id: UserId,
+        shown: Iterable[str | int],
+        clicked: Iterable[str | int] = (),
+        *,
+        moment: datetime,
+        page: str | int | None = None,
+        about: About | None = None,
+    ) -> None:
+        """Tell what a user was shown and clicked; the next request knows it.
+
+        `shown` are the stories that came into view, in their order on the page; those not in `clicked` count as
+        skipped. `page` is the story whose page they were on. `about` is what is known of the user, such as {"device":
+        "phone"}. Users and stories may be unknown. Everything is kept in memory, not in the bundle.
+        """
+        user, stories, clicks = str(user_id), list(dict.fromkeys(_ids(shown, "shown"))), _ids(clicked, "clicked")
+        if not user:
+            raise SettingsError("user_id is empty; feedback needs the id of its user")
+        others = [news_id for news_id in clicks if news_id not in stories]
+        if others:
+            raise SettingsError(
+                f"story '{others[0]}' was clicked but is not in shown; list all stories that were shown"
+            )
+        if self._counts is not None:
+            seconds = int(as_utc(moment).timestamp())
+            self._counts.record(user, stories, clicks, seconds, None if page is None else str(page), about or {})
+        if user not in self._recorded:
+            every_click = self.bundle.all_clicked(self._users.get(user, 0)) or ()
+            self._recorded.start(user, self.profile(user), every_click)
+        self._recorded.record(user, stories, clicks, moment)
 
     def recommend(
         self,
@@ -135,6 +194,8 @@ class Recommender:
         exclude: Iterable[str | int] = (),
         max_age_hours: float | None = None,
         moment: datetime | None = None,
+        page: str | int | None = None,
+        about: About | None = None,
         top: int = 10,
         diversity: float = 0.0,
         diversity_method: Method = "mmr",
@@ -146,7 +207,8 @@ class Recommender:
         Without `candidates`, the live stories are ranked that the user never clicked in the log. `history` replaces
         the profile that the bundle has of the user; then the live stories are ranked that are not in it. Stories in
         `new` are ranked too, without being added to the catalogue. `moment` is the time of the request, by default the
-        end of the log.
+        end of the log. Models that read counts also use `page`, the story whose page the list is shown on, and `about`,
+        what is known of the user, such as {"device": "phone"}; without it they use what the log last said.
 
         `diversity` from 0, the ranking by score, to 1 makes the list more diverse: with the method "mmr" stories differ
         more from each other, with "calibrated" their categories have the shares of those that the user clicked.
@@ -163,6 +225,8 @@ class Recommender:
             exclude=exclude,
             max_age_hours=max_age_hours,
             moment=moment,
+            page=page,
+            about=about,
             top=top,
             diversity=diversity,
             diversity_method=diversity_method,
@@ -180,6 +244,8 @@ class Recommender:
         exclude: Iterable[str | int] = (),
         max_age_hours: float | None = None,
         moment: datetime | None = None,
+        page: str | int | None = None,
+        about: About | None = None,
         top: int = 10,
         diversity: float = 0.0,
         diversity_method: Method = "mmr",
@@ -204,7 +270,8 @@ class Recommender:
             for news_id in pool
             if news_id not in excluded and (max_age_hours is None or self._age_hours(news_id, moment) <= max_age_hours)
         ]
-        return self._rank(requests, chosen, new, moment, top, mix, hide_profile=candidates is None)
+        situation = _Moment(moment, None if page is None else str(page), about or {})
+        return self._rank(requests, chosen, new, situation, top, mix, hide_profile=candidates is None)
 
     def _request(self, user: UserId | Profile, history: Profile | None) -> _Request:
         if isinstance(user, Profile) and history is not None:
@@ -224,13 +291,14 @@ class Recommender:
         clicked, skipped = sides
         row = self._users.get(user, 0)
         every_click = self.bundle.all_clicked(row) if history is None else None
+        recorded = self._recorded.clicks(user) if history is None else set()
         return _Request(
             user_id=user,
             row=row,
             clicked=_newest(clicked, self._tables.clicked.shape[1]),
             skipped=_newest(skipped, self._tables.skipped.shape[1]),
             # a given history is hidden as a whole; readers of the log may have been shown nearly all live stories
-            hidden=frozenset(clicked + skipped if every_click is None else every_click),
+            hidden=frozenset(clicked + skipped if every_click is None else every_click) | recorded,
             notes=notes,
         )
 
@@ -239,14 +307,14 @@ class Recommender:
         requests: Sequence[_Request],
         pool: list[str],
         new: Sequence[NewStory],
-        moment: datetime | None,
+        moment: _Moment,
         top: int,
         mix: Mix,
         *,
         hide_profile: bool,
     ) -> list[Ranking]:
         """Rank the stories of `pool` for each request; with `hide_profile`, without those that it hides."""
-        notes = tuple(dict.fromkeys(self._reader.notes(new)))
+        notes = (*dict.fromkeys(self._reader.notes(new)), *self._context_notes(moment))
         column = {news_id: index for index, news_id in enumerate(pool)}
         rankings = []
 
@@ -260,7 +328,8 @@ class Recommender:
             candidates = torch.tensor([*self.stories.positions(pool), *fresh], dtype=torch.int64)
             facts = None if mix.plain else PoolFacts(self._facts, candidate, rows_of_all, mix)
             for chunk in _chunks(requests, self._users_at_once(len(candidates))):
-                scores = self._score(chunk, candidates, moment)
+                context = self._context(chunk, pool, new, moment)
+                scores = self._score(chunk, candidates, context)
                 for request, row in zip(chunk, scores, strict=True):
                     hidden = [column[story] for story in request.hidden if story in column] if hide_profile else []
                     row[hidden] = -torch.inf
@@ -294,7 +363,7 @@ class Recommender:
         return story.news_id, story.title
 
     @torch.no_grad()
-    def _score(self, requests: Sequence[_Request], candidates: Tensor, moment: datetime | None) -> Tensor:
+    def _score(self, requests: Sequence[_Request], candidates: Tensor, context: Context) -> Tensor:
         """The scores of the candidates, a row for each request, on the CPU."""
         if not len(candidates):
             return torch.zeros(len(requests), 0)
@@ -310,10 +379,23 @@ class Recommender:
             profile_rows.neighbours,
         ).to(device)
         encoded = self.stories.encoded
-        seconds = 0 if moment is None else int(as_utc(moment).timestamp())
-        context = Context(torch.full((len(requests),), seconds, dtype=torch.int64, device=device))
         everyone = candidates.to(device).expand(len(requests), -1).contiguous()
-        return self.model.match(encoded, self.model.read(encoded, profiles), everyone, context).float().cpu()
+        return self.model.rank(encoded, self.model.read(encoded, profiles), everyone, context.to(device)).float().cpu()
+
+    def _context(
+        self, requests: Sequence[_Request], pool: list[str], new: Sequence[NewStory], moment: _Moment
+    ) -> Context:
+        """The context of requests, with counts for models that read them."""
+        if self._counts is None or not (pool or new):
+            return Context(torch.full((len(requests),), moment.seconds, dtype=torch.int64))
+        users = [request.user_id for request in requests]
+        return self._counts.at(users, pool, new, moment.seconds, moment.page, moment.about)
+
+    def _context_notes(self, moment: _Moment) -> tuple[str, ...]:
+        if self._counts is not None:
+            return self._counts.notes(moment.about)
+        ignored = [name for name, value in (("page", moment.page), ("about", moment.about)) if value]
+        return (f"this model reads no counts, so it ignores {' and '.join(ignored)}",) if ignored else ()
 
     def _positions(self, sequences: Sequence[list[str]]) -> Tensor:
         """Positions of stories in the catalogue, padded with 0 to at least one column."""

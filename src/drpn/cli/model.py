@@ -1,6 +1,7 @@
 """Commands for one model: `models`, `train`, `evaluate`, `recommend`, `explain`."""
 
 import sys
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
@@ -179,6 +180,18 @@ def recommend(
         float | None,
         typer.Option(min=0, metavar="HOURS", help="Leave out stories that were older at the end of the logs."),
     ] = None,
+    page: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="Story on whose page the list is shown, for models that read counts."),
+    ] = None,
+    about: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="What is known of the users, such as device=phone, for models that read counts; otherwise what the "
+            "logs said last. Can be repeated.",
+        ),
+    ] = None,
     top: Annotated[int, typer.Option(min=1, help="Number of stories to list.")] = 10,
     diversity: Annotated[
         float,
@@ -230,6 +243,8 @@ def recommend(
     Example: `drpn recommend run --user U42 --title "Chess champion loses to a newcomer" --category sports`
 
     Example: `drpn recommend run --clicked N17 --clicked N23 --skipped N5 --top 3`
+
+    Example: `drpn recommend run --user U42 --page N17 --about device=phone`
     """
     from drpn.bundle.recommender import Recommender
     from drpn.bundle.stories import new_stories
@@ -257,6 +272,8 @@ def recommend(
         new=new,
         exclude=exclude or (),
         max_age_hours=max_age,
+        page=page,
+        about=_facts(about or ()),
         top=top,
         diversity=diversity,
         diversity_method=diversity_method,
@@ -284,6 +301,17 @@ def recommend(
             if len(rankings) > 1:
                 print(f"user {terminal(ranking.user_id)}")
             printing.ranking(ranking)
+
+
+def _facts(texts: Iterable[str]) -> dict[str, str | float]:
+    """Facts about users that were given as NAME=VALUE."""
+    facts: dict[str, str | float] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not (name and equals and value):
+            raise SettingsError(f"--about is '{text}'; it takes NAME=VALUE, such as device=phone")
+        facts[name] = value
+    return facts
 
 
 def explain(

@@ -9,8 +9,9 @@ categories/    name                subcategories/ name
 users/         id clicked skipped (the profile window, oldest first, then padding)
                if the log has them: clicked_read_seconds clicked_scroll clicked_opinion skipped_opinion
                if the settings ask for them: neighbours
-readers/ pairs/
-               with the live protocol: profiles and counts as of each impression, see `preparation.live`
+readers/ pairs/ counts/
+               with the live protocol: profiles and counts as of each impression and of the end of the log, see
+               `preparation.live`; training and evaluation do not read counts/
 latest/        clicked skipped (as of the end of the log; training and evaluation do not read them),
                all_clicked all_clicked_offsets (every story that each user clicked in the log)
 train/ validation/ test/

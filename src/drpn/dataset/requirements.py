@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from drpn.dataset.reader_columns import TEXTS
+
 
 class Requirement(NamedTuple):
     """One optional part of a dataset."""
@@ -37,6 +39,6 @@ REQUIREMENTS = {
     "user_neighbours": Requirement(
         "users/neighbours", "the neighbours of users", "user_neighbours", 15, ("users/neighbours",)
     ),
-    "counts": Requirement("pairs/counts", "counts as of each impression", "protocol", "live", ()),
+    "counts": Requirement("pairs/counts", "counts as of each impression", "protocol", "live", ("counts/", *TEXTS)),
     "news_neighbours": Requirement("news/neighbours", "the neighbours of stories", "neighbours", 15, ()),
 }

@@ -3,6 +3,9 @@
 readers/   clicked skipped user page columns: one row for each impression of training, validation and test, in this
            order, after the padding row
 pairs/     counts: one row for each of their candidates
+counts/    the counts as of the end of the log, which recommendations start from: all arrays of `LiveCounts`, and
+           vectors and published of stories, word_vectors for the texts of later stories, columns of users as last
+           seen, and where the groups of a column of numbers begin
 """
 
 from typing import Any
@@ -13,23 +16,20 @@ from numpy.typing import NDArray
 
 from drpn.dataset.arrays import ArrayWriter
 from drpn.dataset.folder import SPLITS, Dataset, Impressions
+from drpn.dataset.reader_columns import COLUMNS, GROUP, edges, group_numbers
+from drpn.dataset.text_vectors import TextVectors, units
 from drpn.logs.engines.engine import Engine
 from drpn.preparation.impressions import PAGE as PAGE_COLUMN
 from drpn.preparation.settings import DataSettings
 from drpn.preparation.split import within
 from drpn.progress import Progress
-from drpn.state.counts import PAGE, PAIR, LiveCounts, PageViews, Stories, parts
+from drpn.state.counts import HOUR, PAGE, PAIR, LiveCounts, PageViews, Stories, parts
 from drpn.state.moving_profile import profiles_before
 from drpn.state.running import NEVER
 
 _PAIRS_AT_ONCE = 1_000_000
-_TEXT_SIZE = 64
-"""Dimensions of the text vectors that are compared."""
-_BINS = 16
-"""Values of a user's number, such as the age, are put into at most this many groups."""
-_GROUP_COLUMN = "subscriber"
-"""The column that tells groups of readers apart whose clicks on a story are counted separately."""
-_USER_COLUMNS = ("device", "gender", "age", "subscriber")
+_KEPT = 3 * 24 * HOUR
+"""Who was shown a story is kept as of the end of the log if somebody was shown it in the last three days."""
 
 
 def write_live(
@@ -43,11 +43,12 @@ def write_live(
     settings: DataSettings,
     progress: Progress,
 ) -> dict[str, Any]:
-    """Write readers/ and pairs/; return what the manifest says of them. `dataset` holds what was written before."""
+    """Write readers/, pairs/ and counts/; return what the manifest says. `dataset` holds what was written before."""
     splits = [dataset.impressions(name) for name in SPLITS]
     views, readers = _page_views(engine, warm_up, impressions, shown, history, splits)
     wanted = readers > 0
-    stories = describe_stories(dataset, views)
+    texts = _text_vectors(dataset)
+    stories = describe_stories(dataset, views, texts)
     rows, pairs = int(wanted.sum()) + 1, sum(len(split.candidates) for split in splits)
     with progress.stage("profiles as of each impression", len(wanted)) as advance:
         profiles = profiles_before(
@@ -58,7 +59,7 @@ def write_live(
             stored[readers[wanted]] = array[wanted]
         del profiles
     writer.array("readers/user", np.concatenate([[0], *(split.users for split in splits)]).astype(np.int32))
-    names, columns = _user_columns(splits)
+    names, columns = _user_columns(splits, writer)
     writer.array("readers/columns", columns)
     counts = writer.empty("pairs/counts", (pairs, len(PAIR)), np.float16)
     page = writer.empty("readers/page", (rows, len(PAGE)), np.float32)
@@ -74,17 +75,40 @@ def write_live(
             counts[place[keep]] = known.pairs[keep]
             done += len(part.users)
             advance(len(part.users))
+    _write_end(state, int(views.times[-1]), texts, splits, columns, dataset, writer)
     return {"pair": list(PAIR), "page": list(PAGE), "user": names}
 
 
-def describe_stories(dataset: Dataset, views: PageViews) -> Stories:
+def _write_end(
+    state: LiveCounts,
+    end: int,
+    texts: TextVectors | None,
+    splits: list[Impressions],
+    columns: NDArray[np.int32],
+    dataset: Dataset,
+    writer: ArrayWriter,
+) -> None:
+    """Write counts/: the state after all page views."""
+    state.forget_stories(end - _KEPT)
+    for name, array in state.arrays().items():
+        writer.array(f"counts/{name}", array)
+    writer.array("counts/vectors", state.stories.vectors)
+    writer.array("counts/published", state.stories.published)
+    if texts is not None:
+        writer.array("counts/word_vectors", texts.table)
+    latest = np.zeros((len(dataset.user_ids), columns.shape[1]), np.int32)
+    latest[np.concatenate([split.users for split in splits])] = columns[1:]  # of several page views, the last remains
+    writer.array("counts/columns", latest)
+
+
+def describe_stories(dataset: Dataset, views: PageViews, texts: TextVectors | None) -> Stories:
     """Category, publication and text of each story."""
     arrays = dataset.arrays
     return Stories(
         np.asarray(arrays.array("news/category")),
         np.asarray(arrays.array("news/subcategory")),
         _published(dataset, views),
-        _text_vectors(dataset),
+        _story_vectors(dataset, texts),
     )
 
 
@@ -112,7 +136,7 @@ def _warm_up_views(engine: Engine, warm_up: range, impressions: ir.Table, shown:
     shown = within(shown, warm_up)
     sizes = shown.group_by("impression").aggregate(size=shown.count())
     views = within(impressions, warm_up).join(sizes, "impression").order_by("impression")
-    names = ["user", "time", "size", *(name for name in (PAGE_COLUMN, _GROUP_COLUMN) if name in views.columns)]
+    names = ["user", "time", "size", *(name for name in (PAGE_COLUMN, GROUP) if name in views.columns)]
     columns = _columns(engine, views.select(*names))
     listed = shown.order_by("impression", "order", "news")
     seen = ["seen"] if "seen" in listed.columns else []
@@ -120,7 +144,7 @@ def _warm_up_views(engine: Engine, warm_up: range, impressions: ir.Table, shown:
     clicked = rows["clicked"].astype(np.bool_)
     skipped = ~clicked & (rows["seen"] if seen else True)
     pages = columns.get(PAGE_COLUMN, np.zeros(len(columns["user"])))
-    groups = columns.get(_GROUP_COLUMN, np.zeros(len(pages)))
+    groups = columns.get(GROUP, np.zeros(len(pages)))
     return PageViews(
         columns["user"].astype(np.int64),
         columns["time"].astype("datetime64[s]").astype(np.int64),
@@ -135,7 +159,7 @@ def _warm_up_views(engine: Engine, warm_up: range, impressions: ir.Table, shown:
 
 
 def _split_views(split: Impressions) -> PageViews:
-    pages, groups = (split.extras.get(name, np.zeros(len(split))) for name in (PAGE_COLUMN, _GROUP_COLUMN))
+    pages, groups = (split.extras.get(name, np.zeros(len(split))) for name in (PAGE_COLUMN, GROUP))
     return PageViews(
         np.asarray(split.users).astype(np.int64),
         np.asarray(split.times).astype("datetime64[s]").astype(np.int64),
@@ -234,40 +258,40 @@ def _numeric_ids(dataset: Dataset) -> NDArray[np.int64] | None:
     return np.array([int(text) for text in ids], np.int64)
 
 
-def _text_vectors(dataset: Dataset) -> NDArray[np.float32]:
-    """A unit vector for each story: the log's own, or the sum of its words' vectors, rare words first."""
-    arrays = dataset.arrays
-    if "news/vector" in arrays:
-        vectors = np.nan_to_num(np.asarray(arrays.array("news/vector"), np.float32))
-    elif "words/vector" in arrays:
-        words = np.asarray(dataset.news_words)
-        if "news/abstract_words" in arrays:
-            words = np.concatenate([words, np.asarray(arrays.array("news/abstract_words"))], axis=1)
-        table = np.asarray(arrays.array("words/vector"))[:, :_TEXT_SIZE].astype(np.float32)
-        stories_with = np.bincount(words.ravel(), minlength=len(table))
-        weight = (np.log((len(words) + 1) / (stories_with + 1)) + 1).astype(np.float32)
-        weight[0] = 0
-        table = table * weight[:, None]
-        vectors = np.stack([table[words[row]].sum(0) for row in range(len(words))])
-    else:
-        vectors = np.zeros((len(dataset.news_ids), 1), np.float32)
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    units: NDArray[np.float32] = (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
-    return units
+def _text_vectors(dataset: Dataset) -> TextVectors | None:
+    """The vectors of words; None if the log has vectors of stories, or nothing has vectors."""
+    if "news/vector" in dataset.arrays or "words/vector" not in dataset.arrays:
+        return None
+    return TextVectors.of(dataset.arrays.array("words/vector"), _text_words(dataset))
 
 
-def _user_columns(splits: list[Impressions]) -> tuple[dict[str, int], NDArray[np.int32]]:
+def _text_words(dataset: Dataset) -> NDArray[np.int32]:
+    words = np.asarray(dataset.news_words)
+    if "news/abstract_words" in dataset.arrays:
+        words = np.concatenate([words, np.asarray(dataset.arrays.array("news/abstract_words"))], axis=1)
+    return words
+
+
+def _story_vectors(dataset: Dataset, texts: TextVectors | None) -> NDArray[np.float32]:
+    """A unit vector for each story: the log's own, or that of its words."""
+    if texts is not None:
+        return texts.read(_text_words(dataset))
+    if "news/vector" in dataset.arrays:
+        return units(np.nan_to_num(np.asarray(dataset.arrays.array("news/vector"), np.float32)))
+    return np.zeros((len(dataset.news_ids), 1), np.float32)
+
+
+def _user_columns(splits: list[Impressions], writer: ArrayWriter) -> tuple[dict[str, int], NDArray[np.int32]]:
     """The columns of the log on each reader, as codes from 1 on (0: unknown), and how many codes each column has."""
     names, columns = dict[str, int](), []
-    for name in _USER_COLUMNS:
+    for name in COLUMNS:
         if name not in splits[0].extras:
             continue
         values = np.concatenate([np.asarray(split.extras[name]) for split in splits])
         if values.dtype.kind == "f":
-            training = np.asarray(splits[0].extras[name])
-            known = np.unique(training[np.isfinite(training)])
-            edges = known if len(known) <= _BINS else np.quantile(known, np.linspace(0, 1, _BINS))
-            codes = np.where(np.isfinite(values), np.clip(np.searchsorted(edges, values, "right"), 1, None), 0)
+            begins = edges(np.asarray(splits[0].extras[name]))
+            writer.array(f"counts/{name}_edges", begins)
+            codes = group_numbers(values, begins)
         else:
             codes = values
         names[name] = int(codes.max(initial=0)) + 1

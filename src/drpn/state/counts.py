@@ -2,12 +2,12 @@
 
 `LiveCounts` takes page views in time order, in parts of any size, returns what was known before each, and adds what
 they tell. Only strictly earlier seconds count. A part of one page view is the update by one event; a whole log in large
-parts gives the same numbers. `PAIR` and `PAGE` name the columns.
+parts gives the same numbers. `PAIR` and `PAGE` name the columns. `arrays` and `restore` save and load the state.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from drpn.state.running import (
     KeyedSums,
     LastTimes,
     LastValues,
+    OneArray,
     Order,
     RunningSums,
     Sessions,
@@ -142,7 +143,6 @@ class LiveCounts:
 
     def __init__(self, stories: Stories) -> None:
         self.stories = stories
-        self._news = len(stories.category)
         lives = tuple(HALF_LIVES.values())
         self._all, self._story, self._category = RunningSums(2, lives), RunningSums(2, lives), RunningSums(2)
         self._surface = RunningSums(2, (HALF_LIVES["2 h"], HALF_LIVES["48 h"]))
@@ -157,6 +157,42 @@ class LiveCounts:
         self._last_clicked = LastValues()
         self._from_page, self._page_clicks = KeyedSums(1), RunningSums(1)
         self._after, self._after_clicks = KeyedSums(1), RunningSums(1)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The state as arrays by name, from which `restore` makes one that gives the same numbers ever after."""
+        return {
+            f"{name}.{part}": array for name, state in self._states().items() for part, array in state.arrays().items()
+        }
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take the state that `arrays` returned."""
+        for name, state in self._states().items():
+            prefix = f"{name}."
+            state.restore({part.removeprefix(prefix): arrays[part] for part in arrays if part.startswith(prefix)})
+
+    def forget_stories(self, before: int) -> None:
+        """Forget which users were shown and clicked each story that nobody was shown since `before`, in seconds.
+
+        These counts grow with users times stories, and only matter for stories that are still shown. Other pairs
+        without a click are forgotten too, which changes nothing.
+        """
+        stories = self._user_story.keys % 2**31
+        shown = self._last_shown.at(np.arange(len(stories)))
+        last = np.full(int(stories.max(initial=0)) + 1, NEVER)
+        np.maximum.at(last, stories, shown)
+        kept = np.flatnonzero(last[stories] >= before)
+        self._user_story.keep(kept)
+        self._last_shown.keep(kept)
+        for sums in (self._user_subcategory, self._from_page, self._after):
+            sums.keep(sums.in_use)
+
+    def _states(self) -> dict[str, RunningSums | KeyedSums | OneArray]:
+        """Everything that page views change, by name."""
+        return {
+            name.removeprefix("_"): state
+            for name, state in vars(self).items()
+            if isinstance(state, RunningSums | KeyedSums | OneArray)
+        }
 
     def observe(self, views: PageViews, *, record: bool = True) -> Known:
         """Return the counts before each page view of a part; with `record`, add what the page views tell.

@@ -31,6 +31,13 @@ class KeyRows:
         rows[missing] = self.find(keys[missing])
         return rows
 
+    def rows_without_adding(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The row of each key; new keys get the rows that they would have next, but are not added."""
+        rows = self.find(keys)
+        missing = rows == _EMPTY
+        rows[missing] = self._count + np.unique(keys[missing], return_inverse=True)[1]
+        return rows
+
     def find(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
         """The row of each key, -1 for a key that has none."""
         rows = np.full(len(keys), _EMPTY, np.int64)
@@ -43,6 +50,17 @@ class KeyRows:
             rows[open_[match]] = row[match]
             further = taken & ~match  # another key has the place: try the next one
             open_, place = open_[further], (place[further] + 1) & (len(self._places) - 1)
+        return rows
+
+    def keys(self) -> NDArray[np.int64]:
+        """The key of each row."""
+        return self._keys[: self._count]
+
+    @classmethod
+    def of(cls, keys: NDArray[np.int64]) -> "KeyRows":
+        """The numbering that gives these distinct keys the rows 0, 1, ..."""
+        rows = cls()
+        rows._add(np.asarray(keys, np.int64))
         return rows
 
     def _home(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:

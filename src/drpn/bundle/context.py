@@ -1,0 +1,191 @@
+"""The context of a request: counts as of the end of the log and everything recorded since."""
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from drpn.batches.batch import Context
+from drpn.bundle.files import Bundle
+from drpn.bundle.stories import NewStory, StoryReader, as_utc
+from drpn.dataset.reader_columns import GROUP, ReaderColumns
+from drpn.dataset.text_vectors import TextVectors
+from drpn.errors import RunError, SettingsError
+from drpn.state.counts import LiveCounts, PageViews, Stories
+from drpn.state.running import NEVER
+
+_NOW = np.iinfo(np.int64).max
+"""The time of publication of a story that has none and was never shown: its age is 0 whenever it is asked for."""
+
+About = Mapping[str, str | float]
+"""Facts about a reader, such as the device."""
+
+
+class LiveContext:
+    """The counts of a running site. Users and stories that the log does not have get rows when they are recorded."""
+
+    def __init__(self, bundle: Bundle, users: Mapping[str, int], reader: StoryReader) -> None:
+        """`users` are the rows of the bundle's users."""
+        arrays = bundle.data.arrays
+        if "counts/published" not in arrays:
+            raise RunError(
+                f"{bundle.path} was written without the counts as of the end of the log, which its model reads; "
+                "prepare the logs again with the live protocol, and train again",
+                hint="run: drpn prepare LOGS --out FOLDER --set data.protocol=live",
+            )
+        self._reader = reader
+        self._texts = TextVectors(arrays.array("counts/word_vectors")) if "counts/word_vectors" in arrays else None
+        self._columns = ReaderColumns.of(arrays, bundle.data.statistics["live"]["user"])
+        published = np.array(arrays.array("counts/published"))
+        if "news/published" not in arrays:  # then a story is published when it is first shown
+            published[published == NEVER] = _NOW
+        names = ("news/category", "news/subcategory", "counts/vectors")
+        category, subcategory, vectors = (np.array(arrays.array(name)) for name in names)
+        self._counts = LiveCounts(Stories(category, subcategory, published, vectors))
+        stored = [name.removesuffix(".npy") for name in arrays.checksums if name.startswith("counts/")]
+        self._counts.restore({name.removeprefix("counts/"): arrays.array(name) for name in stored})
+        self._stories = {news_id: row for row, news_id in enumerate(bundle.data.news_ids) if row}
+        self._users, self._later_users = users, dict[str, int]()
+        self._codes = arrays.array("counts/columns")
+        self._later_codes = dict[int, NDArray[np.int32]]()
+
+    def notes(self, about: About) -> tuple[str, ...]:
+        """A line for each value that no reader of the log has."""
+        return tuple(self._columns.codes(about)[1])
+
+    def add(self, stories: Sequence[NewStory]) -> None:
+        """Describe stories; one that is known keeps its counts and, if none is given, its time of publication."""
+        rows = self._story_rows([story.news_id for story in stories], _NOW)
+        described = self._describe(stories)
+        known = self._counts.stories
+        published = np.where(described.published == _NOW, known.published[rows], described.published)
+        for old, new in (
+            (known.category, described.category),
+            (known.subcategory, described.subcategory),
+            (known.published, published),
+            (known.vectors, described.vectors),
+        ):
+            old[rows] = new
+
+    def at(
+        self,
+        users: Sequence[str],
+        candidates: Sequence[str],
+        new: Sequence[NewStory],
+        seconds: int,
+        page: str | None,
+        about: About,
+    ) -> Context:
+        """The context of a request, in the form that training reads: each candidate for each user, then new stories."""
+        counts, stories = self._counts, [self._stories[news_id] for news_id in candidates]
+        if new:
+            counts = copy.copy(counts)
+            stories += range(len(counts.stories.category), len(counts.stories.category) + len(new))
+            counts.stories = _joined(counts.stories, self._describe(new))
+        if page is not None and page not in self._stories:
+            raise SettingsError(
+                f"the story of the page, '{page}', is not in the catalogue; add it first, or leave it out"
+            )
+        rows = [self._user(user) for user in users]
+        codes = np.stack([self._user_codes(row, about) for row in rows])
+        nothing = np.zeros(len(users) * len(stories), np.bool_)
+        known = counts.observe(
+            self._views(rows, codes, seconds, self._stories[page] if page else 0, stories, nothing, nothing),
+            record=False,
+        )
+        # half precision, as in the dataset: quantiles of training tell values apart that differ by a rounding
+        pairs = known.pairs.astype(np.float16).reshape(len(users), len(stories), known.pairs.shape[1])
+        moments = torch.full((len(users),), seconds, dtype=torch.int64)
+        return Context(moments, *(torch.from_numpy(array) for array in (codes, pairs, known.page)))
+
+    def record(
+        self, user: str, shown: Sequence[str], clicked: Sequence[str], seconds: int, page: str | None, about: About
+    ) -> None:
+        """Count a page view; users and stories that are not known get rows of their own."""
+        codes = self._columns.codes(about)[0]  # checked before anything changes
+        row = self._user(user)
+        if not row:
+            row = self._later_users[user] = len(self._codes) + len(self._later_users)
+        if codes:
+            self._later_codes[row] = self._user_codes(row, about)
+        stories = self._story_rows(shown, seconds)
+        page_row = 0 if page is None else self._story_rows([page], seconds)[0]
+        published = self._counts.stories.published
+        published[stories] = np.where(published[stories] == _NOW, seconds, published[stories])
+        clicks = np.array([news_id in clicked for news_id in shown], np.bool_)
+        self._counts.observe(
+            self._views([row], self._user_codes(row, {})[None], seconds, page_row, stories, clicks, ~clicks)
+        )
+
+    def _views(
+        self,
+        users: list[int],
+        codes: NDArray[np.int32],
+        seconds: int,
+        page: int,
+        stories: list[int],
+        clicked: NDArray[np.bool_],
+        skipped: NDArray[np.bool_],
+    ) -> PageViews:
+        """The same page view for some users."""
+        count = len(users)
+        sizes = list(self._columns.sizes)
+        return PageViews(
+            np.array(users, np.int64),
+            np.full(count, seconds, np.int64),
+            np.full(count, page, np.int64),
+            codes[:, sizes.index(GROUP)].astype(np.int64) if GROUP in sizes else np.zeros(count, np.int64),
+            np.zeros(count, np.bool_),
+            np.arange(count + 1) * len(stories),
+            np.tile(np.array(stories, np.int64), count),
+            clicked,
+            skipped,
+        )
+
+    def _user(self, user: str) -> int:
+        """The row of a user; 0 for one without counts."""
+        return self._users.get(user) or self._later_users.get(user, 0)
+
+    def _user_codes(self, row: int, about: About) -> NDArray[np.int32]:
+        """The columns of a user: those given, else those last seen."""
+        seen = self._later_codes.get(row)
+        if seen is None:
+            seen = self._codes[row if row < len(self._codes) else 0]
+        codes = np.array(seen)
+        for place, code in self._columns.codes(about)[0].items():
+            codes[place] = code
+        return codes
+
+    def _story_rows(self, news_ids: Sequence[str], published: int) -> list[int]:
+        """The rows of stories; those that are not known get rows, without a text or a category."""
+        missing = [news_id for news_id in dict.fromkeys(news_ids) if news_id not in self._stories]
+        if missing:
+            known, count = self._counts.stories, len(missing)
+            first = len(known.category)
+            self._stories |= {news_id: first + place for place, news_id in enumerate(missing)}
+            unknown, vectors = np.zeros(count, np.int32), np.zeros((count, known.vectors.shape[1]), np.float32)
+            self._counts.stories = _joined(known, Stories(unknown, unknown, np.full(count, published), vectors))
+        return [self._stories[news_id] for news_id in news_ids]
+
+    def _describe(self, stories: Sequence[NewStory]) -> Stories:
+        """Category, publication and text of stories that came after the log."""
+        rows = self._reader.rows(stories)
+        times = [_NOW if story.published is None else int(as_utc(story.published).timestamp()) for story in stories]
+        size = self._counts.stories.vectors.shape[1]
+        empty = np.zeros((len(stories), size), np.float32)
+        return Stories(
+            rows.category.numpy(),
+            rows.subcategory.numpy(),
+            np.array(times, np.int64),
+            empty if self._texts is None else self._texts.read(rows.words.numpy()),
+        )
+
+
+def _joined(one: Stories, other: Stories) -> Stories:
+    def both(name: str) -> Any:
+        return np.concatenate([getattr(one, name), getattr(other, name).astype(getattr(one, name).dtype)])
+
+    return Stories(both("category"), both("subcategory"), both("published"), both("vectors"))
