@@ -80,7 +80,8 @@ def through(stories: StoryCatalogue, batch: Batch) -> Batch:
     candidates, skipped, clicked = (
         positions(rows.flip(0)).flip(0) for rows in (batch.candidates, profiles.skipped, profiles.clicked)
     )
-    return make_batch(profiles.users, clicked, skipped, candidates, profiles.neighbours)
+    moved = make_batch(profiles.users, clicked, skipped, candidates, profiles.neighbours)
+    return replace(moved, context=batch.context)
 
 
 @every_model

@@ -25,7 +25,7 @@ class DrpnLiveSettings(DrpnSettings):
     fixed_words: bool = True
     """Keep word vectors as they were at the start; trained further, they learn small logs by heart."""
     view_scale: float = 0.1
-    """What the scores of the semantic and the collaborative view are multiplied with at the start; it is then learned.
+    """Factor of the scores of the semantic and the collaborative view at the start; it is learned further.
     A small scale lets the counts learn first: on small logs the two views otherwise learn their readers by heart."""
 
     def __post_init__(self) -> None:
