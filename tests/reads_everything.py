@@ -22,7 +22,7 @@ class EverythingSettings(ModelSettings):
     """Size, and the requirements of the model."""
 
     size: int = 6
-    needs: str = " ".join(REQUIREMENTS)
+    needs: str = " ".join(need for need in REQUIREMENTS if need != "counts")
 
 
 class EverythingRows(NamedTuple):
