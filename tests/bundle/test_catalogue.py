@@ -15,6 +15,7 @@ from drpn.bundle.catalogue import StoryCatalogue
 from drpn.errors import SettingsError
 from drpn.layers.tables import map_tables
 from drpn.models.base import ClickModel
+from drpn.models.catalogue import CATALOGUE
 
 IDS = ["", *(f"N{row}" for row in range(1, SHAPE.news))]
 IN_GRAPH = "gerl"
@@ -84,7 +85,10 @@ def through(stories: StoryCatalogue, batch: Batch) -> Batch:
     return replace(moved, context=batch.context)
 
 
-@every_model
+without_counts = pytest.mark.parametrize("name", [name for name in CATALOGUE if not CATALOGUE[name].settings.context])
+
+
+@without_counts
 def test_scores_equal_those_of_all_stories_encoded_at_once(name: str) -> None:
     batch, stories = impressions(), catalogue(name)
     moved = through(stories, batch)
@@ -94,7 +98,7 @@ def test_scores_equal_those_of_all_stories_encoded_at_once(name: str) -> None:
     same(actual[batch.candidate_mask], scores(trained(name), batch)[batch.candidate_mask])
 
 
-@every_model
+@without_counts
 def test_scores_stay_the_same_while_stories_come_and_go(name: str) -> None:
     """New stories, more than the tables hold at first, and removed ones change no score of the others."""
     batch, stories = impressions(), catalogue(name)

@@ -305,4 +305,5 @@ def test_the_command_of_the_hint_prepares_the_missing_data(logs: Path, drpn, tmp
 def test_the_needs_of_every_model_are_requirements(name: str, dataset: Dataset) -> None:
     settings = CATALOGUE[name].settings
     assert set(requirements_of(name, settings)) <= set(REQUIREMENTS)
-    assert (missing_requirements(name, settings, dataset) is None) == (not settings.context)  # not a live folder
+    if not settings.context:  # the folder is not one of the live protocol
+        assert missing_requirements(name, settings, dataset) is None

@@ -3,6 +3,7 @@
 from mutations.planting import Fault, Group
 
 UPDATES, QUERIES = "state/profile.py", "state/profile_expressions.py"
+RUNNING, LIVE, MOVING = "state/running.py", "state/counts.py", "state/moving_profile.py"
 
 PROFILES = [
     Fault("a story clicked long ago counts as skipped", UPDATES, " if story not in self._last_click}", "}"),
@@ -57,4 +58,49 @@ PROFILES = [
     ),
 ]
 
-GROUPS = [Group("Profiles", ("tests/state/test_profile.py", "-k", "not standard_library"), PROFILES)]
+COUNTS = [
+    Fault(
+        "events of one second know each other",
+        RUNNING,
+        "(sums[order.second_start] - sums[order.row_start])",
+        "(sums[np.arange(len(times))] - sums[order.row_start])",
+    ),
+    Fault("sums do not decay between parts", RUNNING, " * self._decay(rows, start)", ""),
+    Fault(
+        "the first time of events that do not count",
+        RUNNING,
+        "np.where(counts[order.which], place, nothing)",
+        "np.where(counts[order.which] | True, place, nothing)",
+    ),
+    Fault(
+        "the last value of events that do not count",
+        RUNNING,
+        "np.where(counts[order.which], place, -1)",
+        "np.where(counts[order.which] | True, place, -1)",
+    ),
+    Fault("a session begins after more than the gap", RUNNING, ">= self._gap", "> self._gap"),
+    Fault(
+        "unseen stories count as shown",
+        LIVE,
+        "shown = (views.clicked | views.skipped) & is_view",
+        "shown = is_view",
+    ),
+    Fault(
+        "clicks without a page count for the story", LIVE, "clicks = views.clicked & is_view", "clicks = views.clicked"
+    ),
+    Fault("the next weekday", LIVE, "(moment // 24 + 3) % 7", "(moment // 24 + 4) % 7"),
+    Fault("front pages and pages of stories counted together", LIVE, "2 * stories + (pages > 0)", "2 * stories"),
+    Fault(
+        "page views of one second in two parts",
+        LIVE,
+        'stop = int(np.searchsorted(views.times, views.times[stop - 1], side="right"))',
+        "pass",
+    ),
+    Fault("profiles know the feedback of their own second", MOVING, "times[told] < time", "times[told] <= time"),
+    Fault("a skip after a click is kept", MOVING, "elif skip and story not in clicked:", "elif skip:"),
+]
+
+GROUPS = [
+    Group("Profiles", ("tests/state/test_profile.py", "-k", "not standard_library"), PROFILES),
+    Group("Counts", ("tests/state/test_running.py", "tests/state/test_counts.py"), COUNTS),
+]

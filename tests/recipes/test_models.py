@@ -1,5 +1,6 @@
 """The description of each model is correct."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -34,7 +35,8 @@ def others(batch: Batch, what: str) -> Batch:
         "skipped": profiles.skipped.roll(1, dims=0),
         "user id": torch.full_like(profiles.users, 2),
     }
-    return with_parts(batch, **{{"user id": "users"}.get(what, what): changed[what]})
+    other = with_parts(batch, **{{"user id": "users"}.get(what, what): changed[what]})
+    return replace(other, context=batch.context)  # the counts stay those of the same reader
 
 
 @torch.no_grad()
