@@ -22,6 +22,9 @@ class DrpnLiveSettings(DrpnSettings):
     context: bool = True
     text: bool = True
     """Use titles: the semantic view, and the counts that compare texts if `context_text` is on."""
+    graph: bool = False
+    """Use id vectors, the graph network and their collaborative view. Off by default: on a small log they learn its
+    clicks by heart, and most stories of tomorrow are new."""
     fixed_words: bool = True
     """Keep word vectors as they were at the start; trained further, they learn small logs by heart."""
     view_scale: float = 0.1
@@ -35,12 +38,12 @@ class DrpnLiveSettings(DrpnSettings):
 
 
 LIVE_ABLATIONS = {
+    "drpn-live-ids": DrpnLiveSettings(graph=True),
     "drpn-live-no-text": DrpnLiveSettings(text=False, context_text=False),
-    "drpn-live-no-ids": DrpnLiveSettings(graph=False),
     "drpn-live-no-counts": DrpnLiveSettings(context=False),
-    "drpn-live-no-user": DrpnLiveSettings(text=False, graph=False, context_user=False),
+    "drpn-live-no-user": DrpnLiveSettings(text=False, context_user=False),
 }
-"""drpn-live without titles, without ids and graph, without counts, and without anything that knows the user."""
+"""drpn-live with ids and graph; without titles, without counts, and without anything that knows the user."""
 
 
 class DrpnLive(Drpn):
