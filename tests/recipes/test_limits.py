@@ -68,7 +68,15 @@ def test_training_gives_the_same_weights(runs: Runs) -> None:
 def test_evaluation_and_noise_are_the_same(runs: Runs) -> None:
     limited, expected = evaluate(runs.limited.path), evaluate(runs.small.path)
     assert limited.noise
-    assert json.dumps(limited.as_dict()) == json.dumps(expected.as_dict())
+    texts = [
+        json.dumps(json.loads(json.dumps(one.as_dict()), object_hook=_without_distances)) for one in (limited, expected)
+    ]
+    assert texts[0] == texts[1]
+
+
+def _without_distances(values: dict[str, Any]) -> dict[str, Any]:
+    """Distances of stories read all words of a folder, whatever the model reads."""
+    return {key: value for key, value in values.items() if not key.startswith("distance")}
 
 
 def test_explanations_are_the_same(runs: Runs) -> None:

@@ -50,7 +50,11 @@ def test_a_model_reads_only_what_its_description_lists(name: str, what: str) -> 
 
 def test_settings_of_preparation_that_models_need() -> None:
     actual = {name: one.prepare for name in CATALOGUE if (one := describe(name)).prepare}
-    assert actual == {"gerl": ["data.user_neighbours=15", "data.neighbours=15"]}
+    live = [name for name, entry in CATALOGUE.items() if entry.settings.context]
+    assert actual == {
+        "gerl": ["data.user_neighbours=15", "data.neighbours=15"],
+        **{name: ["data.protocol=live"] for name in live},
+    }
     more = {name: one.more for name in CATALOGUE if (one := describe(name)).more}
     assert more == {
         "dkn": {"model.channels=auto": "data.entities=5"},
@@ -66,6 +70,8 @@ def test_settings_of_preparation_that_models_need() -> None:
         ("drpn-dg", "drpn with model.denoise=false, model.graph=false"),
         ("nrms", "size=300, heads=16, head_size=16, hidden=200"),
         ("nrms-tce", "nrms with training.loss=tce"),
+        ("drpn-live", "size=300, heads=6, hidden=200, graph_heads=2"),
+        ("drpn-live-no-ids", "drpn-live with model.graph=false, training.negatives=30"),
     ],
 )
 def test_sizes_and_differences_of_variants(name: str, sizes: str) -> None:

@@ -39,7 +39,7 @@ class Entry:
 _DRPN = "Hu, Qiu and Wu, Findings of NAACL 2022"
 _PLANTED = {"planted": 0.3, "planted_passes": 4}
 _OURS = {"drpn-g-ids": f"variant of {_DRPN}"}
-_LIVE = f"{_DRPN}, with counts of the moment"
+_LIVE = f"variant of {_DRPN}"
 _LIVE_TRAINING = {
     "negatives": 30,
     "schedule": "one-cycle",

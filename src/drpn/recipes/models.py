@@ -32,7 +32,7 @@ class Description:
     @property
     def sizes(self) -> str:
         """The whole-number settings; for a variant, how it differs from the first model of the same class."""
-        first = next(name for name, entry in CATALOGUE.items() if entry.model is CATALOGUE[self.name].model)
+        first = next(name for name, entry in CATALOGUE.items() if entry.network is CATALOGUE[self.name].network)
         if self.name == first:
             limits = {field.name for field in dataclasses.fields(ModelSettings)}
             sizes = {key: value for key, value in self.settings.items() if type(value) is int and key not in limits}
@@ -54,27 +54,34 @@ def describe(name: str) -> Description:
         settings=dataclasses.asdict(entry.settings),
         training=dict(entry.training),
         reads=[*model.reads, *(["user id"] if reads_user_id else [])],
-        prepare=_data_settings(model.needs),
+        prepare=_data_settings(model.requirements),
         more=_optional_data(name, entry.settings),
     )
 
 
 def _data_settings(needs: tuple[str, ...]) -> list[str]:
     """The settings that add the needed data, without those whose default adds as much."""
-    required = [REQUIREMENTS[need] for need in needs]
-    return [f"data.{one.setting}={one.value}" for one in required if getattr(DataSettings(), one.setting) < one.value]
+    settings = []
+    for one in (REQUIREMENTS[need] for need in needs):
+        default = getattr(DataSettings(), one.setting)
+        if default != one.value if isinstance(one.value, str) else default < one.value:
+            settings.append(f"data.{one.setting}={one.value}")
+    return settings
 
 
 def _optional_data(name: str, settings: Any) -> dict[str, str]:
     """The settings that read more data, with the setting that adds the data to a folder.
 
-    These are switches that are off by default, and settings that are `auto`: those read what the folder has.
+    These are switches that are off by default, and settings that are `auto`: those read what the folder has. Settings
+    of every model, such as `context`, are not listed.
     """
-    switches = {}
+    switches, common = {}, {field.name for field in dataclasses.fields(ModelSettings)}
+    known = requirements_of(name, settings)
     for key, value in dataclasses.asdict(settings).items():
-        if value is False or value == "auto":
+        if (value is False or value == "auto") and key not in common:
             chosen = replace(settings, **{key: value or True})
-            for data_setting in _data_settings(requirements_of(name, chosen, entities=value == "auto")):
+            needs = requirements_of(name, chosen, entities=value == "auto")
+            for data_setting in _data_settings(tuple(need for need in needs if need not in known)):
                 switches[f"model.{key}={toml_value(value or True)}"] = data_setting
     return switches
 
