@@ -9,8 +9,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
+from drpn.bundle import files
 from drpn.dataset.folder import Dataset, Impressions
 from drpn.errors import DivergedError, FolderError, OutputError, RunError, SettingsError, TrainingError
 from drpn.experiments import tune as recipe
@@ -85,6 +87,8 @@ def test_the_search_never_reads_test_clicks(data: Path, tmp_path: Path, monkeypa
     out = tmp_path / "found" / "nrms.toml"
     with monkeypatch.context() as patch:
         patch.setattr(Dataset, "impressions", without_test_clicks)
+        # what a bundle knows to be popular is as of the end of the log; no model reads it
+        patch.setattr(files, "_recent_clicks", lambda dataset: np.zeros(len(dataset.news_ids)))
         tuned = tune(data, out, model="nrms", trials=3, sets=SMALL)
     assert [trial.number for trial in tuned.trials] == [1, 2, 3]
     assert sorted(path.name for path in out.parent.iterdir()) == ["nrms.toml", "nrms.toml.trials"]

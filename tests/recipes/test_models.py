@@ -70,8 +70,8 @@ def test_settings_of_preparation_that_models_need() -> None:
         ("drpn-dg", "drpn with model.denoise=false, model.graph=false"),
         ("nrms", "size=300, heads=16, head_size=16, hidden=200"),
         ("nrms-tce", "nrms with training.loss=tce"),
-        ("drpn-live", "size=300, heads=6, hidden=200, graph_heads=2"),
-        ("drpn-live-no-ids", "drpn-live with model.graph=false, training.negatives=30"),
+        ("drpn-live", "size=60, heads=6, hidden=200, graph_heads=2"),
+        ("drpn-live-ids", "drpn-live with model.graph=true"),
     ],
 )
 def test_sizes_and_differences_of_variants(name: str, sizes: str) -> None:

@@ -85,9 +85,9 @@ def compare(
 ) -> Compared:
     """Train and measure each model with each seed; write tables, a picture and a JSON document into `out`.
 
-    Without `models`, every model that the folder has the data for. Finished runs are not repeated, stopped runs are
-    resumed. Settings are the model's defaults, then the file `configs`, then `config`, then `sets`. With `trees`,
-    LightGBM on the counts of the live protocol is one more system.
+    Without `models`, every model that the folder has the data for, those of the live protocol only on its folders.
+    Finished runs are not repeated, stopped runs are resumed. Settings are the model's defaults, then the file
+    `configs`, then `config`, then `sets`. With `trees`, LightGBM on the counts of the live protocol is one more system.
     """
     progress, sets = progress or Silent(), list(sets)
     refuse_data_settings(sets)
@@ -97,7 +97,8 @@ def compare(
         check_trees(dataset)
     for file in (configs, config):
         note_other_data_settings(file, dataset, progress)
-    settings = load_settings_of(models or CATALOGUE, config, sets, tuned=configs)
+    fitting = [name for name, entry in CATALOGUE.items() if dataset.live or not entry.live]
+    settings = load_settings_of(models or fitting, config, sets, tuned=configs)
     for name, chosen in settings.items():
         check_planted(name, chosen.model, chosen.training)
     sources = [find_config(config).name] if config else []

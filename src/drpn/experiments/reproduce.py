@@ -94,7 +94,7 @@ def protocol(config: Path | None = None, sets: Iterable[str] = ()) -> DataSettin
 
     They cover all models, so that more models can be run on the same folder later. Entities are for DKN.
     """
-    settings = load_settings_of(CATALOGUE, config, sets)
+    settings = load_settings_of([name for name, entry in CATALOGUE.items() if not entry.live], config, sets)
     needs = {need for name in settings for need in requirements_of(name, settings[name].model, entities=True)}
     additions: dict[str, Any] = {REQUIREMENTS[need].setting: REQUIREMENTS[need].value for need in sorted(needs)}
     return load_data_settings(config, sets, defaults=replace(DataSettings(), **PROTOCOL | additions))

@@ -28,6 +28,8 @@ class Entry:
     paper: str
     training: Mapping[str, Any] = field(default_factory=dict)
     """Training settings that differ from the general defaults."""
+    live: bool = False
+    """Made for folders of the live protocol."""
 
     def model(self, settings: Any, shape: DataShape) -> ClickModel:
         """The model for a dataset of this shape, with the context view if the settings ask for it."""
@@ -46,7 +48,6 @@ _LIVE_TRAINING = {
     "epochs": 8,
     "patience": 8,
     "batch": 256,
-    "decay": 0.01,
 }
 _NAML = "Wu et al., IJCAI 2019"
 _NRMS = "Wu et al., EMNLP-IJCNLP 2019"
@@ -56,8 +57,10 @@ CATALOGUE: dict[str, Entry] = {
     "drpn": Entry(Drpn, DrpnSettings(), _DRPN),
     **{name: Entry(Drpn, settings, _OURS.get(name, f"{_DRPN}, Table 3")) for name, settings in ABLATIONS.items()},
     "drpn-planted": Entry(Drpn, DrpnSettings(similar_start=True, id_spread=0.3), f"variant of {_DRPN}", _PLANTED),
-    "drpn-live": Entry(DrpnLive, DrpnLiveSettings(), _LIVE, _LIVE_TRAINING),
-    **{name: Entry(DrpnLive, settings, _LIVE, _LIVE_TRAINING) for name, settings in LIVE_ABLATIONS.items()},
+    **{
+        name: Entry(DrpnLive, settings, _LIVE, _LIVE_TRAINING, live=True)
+        for name, settings in {"drpn-live": DrpnLiveSettings(), **LIVE_ABLATIONS}.items()
+    },
     "libfm": Entry(LibFm, LibFmSettings(), "Rendle, ACM TIST 2012"),
     "deepfm": Entry(DeepFm, DeepFmSettings(), "Guo et al., IJCAI 2017"),
     "dkn": Entry(Dkn, DknSettings(), "Wang et al., WWW 2018"),

@@ -39,7 +39,8 @@ class Description:
             return _as_text(sizes)
         defaults = dataclasses.asdict(CATALOGUE[first].settings)
         changed = {f"model.{key}": value for key, value in self.settings.items() if value != defaults[key]}
-        changed |= {f"training.{key}": value for key, value in self.training.items()}
+        same = CATALOGUE[first].training
+        changed |= {f"training.{key}": value for key, value in self.training.items() if same.get(key) != value}
         return f"{first} with {_as_text(changed)}"
 
 
