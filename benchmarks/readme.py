@@ -43,13 +43,15 @@ def demo_tables(trained: Trained) -> list[str]:
         lines.append(f"| {row['model']} | {metrics} | {difference(comparisons.get(row['model']))} |")
     lines += ["", f"**{NOISY.about}**", "", "| noise AUC (chance is 0.5) | clicked | skipped |", "|---|---:|---:|"]
     lines += [
-        f"| {row['weights']} | {_noise_auc(row['clicked'])} | {_noise_auc(row['skipped'])} |"
+        f"| {row['weights']} | {_noise_auc(row.get('clicked'))} | {_noise_auc(row.get('skipped'))} |"
         for row in trained.noise_auc
     ]
     return lines
 
 
-def _noise_auc(numbers: dict[str, Any]) -> str:
+def _noise_auc(numbers: dict[str, Any] | None) -> str:
+    if numbers is None:
+        return ""
     low, high = numbers["interval"]
     return f"{numbers['auc']:.3f} ({low:.3f} to {high:.3f})"
 
@@ -128,7 +130,7 @@ def main() -> None:
         trained = demo(Path(scratch) / "demo", seed=options.seed, progress=Lines()).trained
         seconds, busy = time.monotonic() - start, time.process_time() - processor
         PICTURES.mkdir(exist_ok=True)
-        for name in ("readers.png", "case.png", "live.png"):
+        for name in ("readers.png", "case.png"):
             shutil.copy(Path(scratch) / "demo" / name, PICTURES / name)
     cost = f"{busy / 60:.1f} minutes of processor time, {seconds / 60:.1f} minutes on {machine()['cores']} cores"
     lines = demo_tables(trained) + demo_notes(trained, USERS, options.seed, cost)

@@ -120,9 +120,10 @@ def test_demo_shows_the_live_model_and_noise_that_is_found(drpn, tmp_path: Path)
         assert (tmp_path / "demo" / name).stat().st_size > 10_000
     results = json.loads((tmp_path / "demo" / "results.json").read_text())
     assert [row["against"] for row in results["live"]["comparisons"]][-3:] == ["popularity", "click rate", "oracle"]
+    assert results["live"]["noise"] is None  # of the other newsroom alone
     noise = {row["weights"]: row for row in results["noise"]["noise_auc"]}
     assert noise["drpn-planted, titles"]["clicked"] == results["noise"]["noise"]["clicked"]["denoise"]
-    assert noise["drpn, titles"] != noise["drpn-planted, titles"]
+    assert noise["drpn, titles"]["clicked"] != noise["drpn-planted, titles"]["clicked"]
     assert noise["ceiling: rest of the profile"]["skipped"]["auc"] > noise["ceiling: story alone"]["skipped"]["auc"]
     user = re.search(r"drpn recommend demo/noise/drpn-planted --user (\w+)", done.stdout)
     assert drpn("recommend", "demo/noise/drpn-planted", "--user", user[1]).returncode == 0
