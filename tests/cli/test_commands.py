@@ -87,12 +87,12 @@ def test_simulate_prepare_stats(drpn, tmp_path: Path) -> None:
 
 
 def test_demo_quick_shows_both_newsrooms_and_three_readers(drpn) -> None:
-    done = drpn("demo", "--quick", "--users", 300)
+    done = drpn("demo", "--quick", "--users", 100)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("Reader U") == 3
     assert "interest" in done.stdout
     assert done.stdout.count("training  ") == 2
-    assert drpn("demo", "--quick", "--users", 300).returncode == 0  # replaces the folder of the first demo
+    assert drpn("demo", "--quick", "--users", 100).returncode == 0  # replaces the folder of the first demo
 
 
 def test_default_seed_of_demo_is_that_of_the_recipe() -> None:
