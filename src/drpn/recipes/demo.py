@@ -3,6 +3,7 @@
 import dataclasses
 import json
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from drpn.recipes.runs import Run
 from drpn.recipes.settings import entry
 from drpn.recipes.train import train as train_model
 from drpn.training.settings import TrainingSettings
+from drpn.training.threads import choose_threads, use_threads
 
 USERS = 3_000
 """Readers of each newsroom: both parts together take minutes on two cores."""
@@ -124,7 +126,9 @@ def demo(
 
     `users` is the number of readers of each newsroom.
     """
-    with lock_target(out):
+    on_cpu = pick_device().type == "cpu"
+    # two threads on cores that others use are many times slower than one
+    with lock_target(out), use_threads(choose_threads(0)) if on_cpu else nullcontext():
         return _demo(out, users, seed, train, progress or Silent())
 
 
