@@ -17,7 +17,7 @@ install: .venv/installed  ## Create .venv with the pinned versions
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-demo: install  ## Simulate logs, prepare them, then train, evaluate and explain DRPN; takes minutes
+demo: install  ## Simulate a live site and a noisy newsroom, then train, measure and explain small models; takes minutes
 	$(BIN)/drpn demo
 
 check: install  ## Check lint, types (mypy strict) and import contracts

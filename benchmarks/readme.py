@@ -20,7 +20,7 @@ from drpn.experiments.pages import difference
 from drpn.experiments.paper import NAMES
 from drpn.progress import Lines
 from drpn.provenance import commit
-from drpn.recipes.demo import SEED, SMALL, TRAINING, Demo, demo
+from drpn.recipes.demo import NOISY, SEED, SITE, USERS, Measured, Newsroom, Trained, demo
 from provenance import ROOT, machine
 
 README = ROOT / "README.md"
@@ -28,41 +28,53 @@ RESULTS = ROOT / "docs" / "results" / "README.md"
 PICTURES = ROOT / "docs" / "pictures"
 
 
-def demo_table(result: Demo) -> list[str]:
-    """The demo's systems on all test impressions, each with DRPN's lead over it."""
-    comparisons = {row["against"]: row for row in result.trained.evaluation.comparisons}
+def demo_tables(trained: Trained) -> list[str]:
+    """All systems on the live site, each with the first one's lead over it, and the noise that was found."""
+    comparisons = {row["against"]: row for row in trained.live.evaluation.comparisons}
+    systems = [row for row in trained.live.evaluation.rows if row["group"] == "all"]
     lines = [
-        f"| | {' | '.join(METRICS)} | DRPN's AUC minus this, 95 % interval |",
+        f"**{SITE.about}**",
+        "",
+        f"| | {' | '.join(METRICS)} | AUC lead of {systems[0]['model']}, 95 % interval |",
         "|---|" + "---:|" * (len(METRICS) + 1),
     ]
-    for row in result.trained.evaluation.rows:
-        if row["group"] == "all":
-            metrics = " | ".join(f"{row[name]:.4f}" for name in METRICS)
-            lines.append(f"| {row['model']} | {metrics} | {difference(comparisons.get(row['model']))} |")
+    for row in systems:
+        metrics = " | ".join(f"{row[name]:.4f}" for name in METRICS)
+        lines.append(f"| {row['model']} | {metrics} | {difference(comparisons.get(row['model']))} |")
+    lines += ["", f"**{NOISY.about}**", "", "| noise AUC (chance is 0.5) | clicked | skipped |", "|---|---:|---:|"]
+    lines += [
+        f"| {row['weights']} | {_noise_auc(row.get('clicked'))} | {_noise_auc(row.get('skipped'))} |"
+        for row in trained.noise_auc
+    ]
     return lines
 
 
-def demo_notes(result: Demo, seed: int, seconds: float) -> list[str]:
-    """Origin of the demo's numbers, and the quality of its denoising weights."""
-    noise, faithful = result.trained.evaluation.noise or {}, result.trained.evaluation.faithful or {}
-    noise_auc = [
-        f"{side} stories {kinds['denoise']['auc']:.3f} (a TF-IDF rule: {kinds['tfidf rule']['auc']:.3f}; ceilings: "
-        f"personal evidence {kinds['personal ceiling']['auc']:.3f}, story alone {kinds['story ceiling']['auc']:.3f})"
-        for side, kinds in noise.items()
-    ]
-    low, high = faithful["most_less_random_interval"]
-    impressions = next(row["impressions"] for row in result.trained.evaluation.rows)
+def _noise_auc(numbers: dict[str, Any] | None) -> str:
+    if numbers is None:
+        return ""
+    low, high = numbers["interval"]
+    return f"{numbers['auc']:.3f} ({low:.3f} to {high:.3f})"
+
+
+def demo_notes(trained: Trained, users: int, seed: int, cost: str) -> list[str]:
+    """Origin of the demo's numbers, and what planted feedback does to the ranking."""
+    rows = {row["model"]: row for row in trained.noise.evaluation.rows if row["group"] == "all"}
+    planted, plain = (rows[name] for name in NOISY.models)
+    against = next(row for row in trained.noise.evaluation.comparisons if row["against"] == plain["model"])
     return [
         "",
-        f"{result.statistics['users']:,} users, {result.trained.clicks:,} clicks to train on, {impressions:,} test "
-        f"impressions; size {SMALL['size']}, {TRAINING.epochs} epochs; seed {seed}, {seconds / 60:.1f} minutes "
-        f"on {machine()['cores']} cores, commit {commit()}.",
+        f"On these logs {planted['model']} ranks with AUC {planted['auc']:.4f}, {plain['model']} with "
+        f"{plain['auc']:.4f}; difference {difference(against)}.",
         "",
-        f"Do the denoising weights find the noise? Noise AUC (chance is 0.5): {'; '.join(noise_auc)}. "
-        f"Are they faithful? Removing the most trusted clicked story changes scores by {faithful['most']:.4f}, "
-        f"removing a random one by {faithful['random']:.4f}: {faithful['most_less_random']:+.4f} "
-        f"({low:+.4f} to {high:+.4f}).",
+        f"{users:,} readers in each newsroom. Live: {_size(SITE, trained.live)}. Noise: {_size(NOISY, trained.noise)}. "
+        f"Seed {seed}; {cost}, commit {commit()}.",
     ]
+
+
+def _size(newsroom: Newsroom, measured: Measured) -> str:
+    impressions = measured.evaluation.rows[0]["impressions"]
+    clicks = f"{measured.clicks:,} clicks to train on, {impressions:,} test impressions"
+    return f"{clicks}, vectors of size {newsroom.sizes['size']}"
 
 
 def systems_table(folders: Sequence[Path]) -> list[str]:
@@ -114,13 +126,15 @@ def main() -> None:
         replace_between_markers(RESULTS, "systems", systems_table(options.compare))
         return
     with tempfile.TemporaryDirectory() as scratch:
-        start = time.monotonic()
-        result = demo(Path(scratch) / "demo", seed=options.seed, progress=Lines())
-        seconds = time.monotonic() - start
+        start, processor = time.monotonic(), time.process_time()
+        trained = demo(Path(scratch) / "demo", seed=options.seed, progress=Lines()).trained
+        seconds, busy = time.monotonic() - start, time.process_time() - processor
         PICTURES.mkdir(exist_ok=True)
         for name in ("readers.png", "case.png"):
             shutil.copy(Path(scratch) / "demo" / name, PICTURES / name)
-    replace_between_markers(README, "results", demo_table(result) + demo_notes(result, options.seed, seconds))
+    cost = f"{busy / 60:.1f} minutes of processor time, {seconds / 60:.1f} minutes on {machine()['cores']} cores"
+    lines = demo_tables(trained) + demo_notes(trained, USERS, options.seed, cost)
+    replace_between_markers(README, "results", lines)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,10 @@ import numpy as np
 import pytest
 
 from compare_settings import page as settings_page
-from readme import README, RESULTS, replace_between_markers, systems_table
+from drpn.evaluation.metrics import METRICS
+from drpn.recipes.demo import Measured, Trained
+from drpn.recipes.evaluate import Evaluation
+from readme import README, RESULTS, demo_notes, demo_tables, replace_between_markers, systems_table
 from systems import page as systems_page
 
 USERS = np.array([1, 1, 2, 2, 3])
@@ -49,6 +52,36 @@ def test_systems_of_two_comparisons_share_a_table(tmp_path: Path) -> None:
         "first: 1,234 clicks to train on, 2 seeds, CPU, commit abc1234; differences with paired 95 % intervals.",
         "second: 1,234 clicks to train on, 1 seed, CPU, commit abc1234; differences with paired 95 % intervals.",
     ]
+
+
+def test_the_table_of_the_demo_has_every_system_and_all_weights() -> None:
+    def evaluation(*models: str) -> Evaluation:
+        rows = [
+            {"model": model, "group": group, "impressions": 1_500, **dict.fromkeys(METRICS, 0.7 - 0.1 * place)}
+            for place, model in enumerate(models)
+            for group in ("all", "with_profile")
+        ]
+        less = {"difference": 0.1, "low": 0.05, "high": 0.15}
+        comparisons = [{"model": models[0], "against": model} | less for model in models[1:]]
+        return Evaluation("test", rows, comparisons, None, None)
+
+    noise_auc = [{"weights": name, "clicked": {"auc": 0.8, "interval": [0.75, 0.85]}} for name in ("ours", "rule")]
+    noise_auc[0]["skipped"] = {"auc": 0.9, "interval": [0.875, 0.925]}
+    live = Measured(1_200, evaluation("drpn-live", "drpn"))
+    trained = Trained(live, Measured(3_400, evaluation("drpn-planted", "drpn", "oracle")), noise_auc, case=None)
+    lines = demo_tables(trained)
+    systems = [line for line in lines if line.startswith("| drpn")]
+    assert systems == [
+        "| drpn-live | 0.7000 | 0.7000 | 0.7000 | 0.7000 |  |",
+        "| drpn | 0.6000 | 0.6000 | 0.6000 | 0.6000 | +0.1000 (+0.0500 to +0.1500) |",
+    ]
+    assert lines[-2:] == [
+        "| ours | 0.800 (0.750 to 0.850) | 0.900 (0.875 to 0.925) |",
+        "| rule | 0.800 (0.750 to 0.850) |  |",
+    ]
+    notes = " ".join(demo_notes(trained, 3_000, 17, "2 minutes"))
+    assert "drpn-planted ranks with AUC 0.7000, drpn with 0.6000; difference +0.1000 (+0.0500 to +0.1500)." in notes
+    assert "Noise: 3,400 clicks to train on, 1,500 test impressions, vectors of size 48. Seed 17; 2 minutes" in notes
 
 
 def test_only_the_lines_between_the_markers_change(tmp_path: Path) -> None:

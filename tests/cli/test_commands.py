@@ -15,7 +15,7 @@ from drpn.cli.app import COMMANDS, app
 from drpn.cli.demo import demo as demo_command
 from drpn.dataset.folder import Dataset
 from drpn.models.catalogue import CATALOGUE
-from drpn.recipes.demo import SEED
+from drpn.recipes.demo import NOISY, SEED, SITE, USERS
 from drpn.recipes.settings import load_settings
 
 NAMES = [command.__name__ for commands in COMMANDS.values() for command in commands]
@@ -86,29 +86,47 @@ def test_simulate_prepare_stats(drpn, tmp_path: Path) -> None:
     assert "\ntraining  " in table
 
 
-def test_demo_quick_shows_three_readers(drpn) -> None:
-    done = drpn("demo", "--quick", "--users", 300)
+def test_demo_quick_shows_both_newsrooms_and_three_readers(drpn) -> None:
+    done = drpn("demo", "--quick", "--users", 100)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("Reader U") == 3
     assert "interest" in done.stdout
-    assert drpn("demo", "--quick", "--users", 300).returncode == 0  # replaces the folder of the first demo
+    assert done.stdout.count("training  ") == 2
+    assert drpn("demo", "--quick", "--users", 100).returncode == 0  # replaces the folder of the first demo
 
 
 def test_default_seed_of_demo_is_that_of_the_recipe() -> None:
     assert signature(demo_command).parameters["seed"].default == SEED
 
 
-def test_demo_trains_and_explains(drpn, tmp_path: Path) -> None:
-    done = drpn("demo", "--users", 300)
+def test_default_number_of_readers_in_the_help_is_that_of_the_recipe(drpn) -> None:
+    assert f"Default: {USERS:,}," in " ".join(drpn("demo", "--help").stdout.split()).replace("│ │ ", "")
+
+
+def test_demo_shows_the_live_model_and_noise_that_is_found(drpn, tmp_path: Path) -> None:
+    done = drpn("demo", "--users", 100)
     assert done.returncode == 0, done.stderr
-    for name in ("drpn", "drpn-n", "drpn-d", "popularity", "chance", "oracle"):
+    for newsroom in (SITE, NOISY):
+        assert newsroom.about in done.stderr  # while it runs
+        assert newsroom.about in " ".join(done.stdout.split())
+        for name in newsroom.models:
+            assert f"\n{name} " in done.stdout
+            assert (tmp_path / "demo" / newsroom.folder / name / "bundle").is_dir()
+    for name in ("popularity", "click rate", "chance", "oracle"):
         assert f"\n{name} " in done.stdout
-    assert "Noise AUC" in done.stdout
-    assert "clicked, personal ceiling: 0." in done.stdout
-    assert "skipped, story ceiling: 0." in done.stdout
-    assert "Faithfulness: " in done.stdout
-    assert (tmp_path / "demo" / "case.png").stat().st_size > 10_000
-    assert json.loads((tmp_path / "demo" / "results.json").read_text())["split"] == "test"
+    for name in ("drpn-planted, titles", "drpn, ids and graph", "rule: TF-IDF similarity", "ceiling: story alone"):
+        assert re.search(rf"\n{name} +0\.\d{{3}} .* 0\.\d{{3}}", done.stdout)
+    for name in ("case.png", "live.png", "readers.png"):
+        assert (tmp_path / "demo" / name).stat().st_size > 10_000
+    results = json.loads((tmp_path / "demo" / "results.json").read_text())
+    assert [row["against"] for row in results["live"]["comparisons"]][-3:] == ["popularity", "click rate", "oracle"]
+    assert results["live"]["noise"] is None  # of the other newsroom alone
+    noise = {row["weights"]: row for row in results["noise"]["noise_auc"]}
+    assert noise["drpn-planted, titles"]["clicked"] == results["noise"]["noise"]["clicked"]["denoise"]
+    assert noise["drpn, titles"]["clicked"] != noise["drpn-planted, titles"]["clicked"]
+    assert noise["ceiling: rest of the profile"]["skipped"]["auc"] > noise["ceiling: story alone"]["skipped"]["auc"]
+    user = re.search(r"drpn recommend demo/noise/drpn-planted --user (\w+)", done.stdout)
+    assert drpn("recommend", "demo/noise/drpn-planted", "--user", user[1]).returncode == 0
 
 
 def test_train_recommend_evaluate_explain(drpn, tmp_path: Path) -> None:

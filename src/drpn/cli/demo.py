@@ -14,23 +14,27 @@ def demo(
         Path, typer.Option("--out", metavar="FOLDER", help="Folder to write; replaced if an earlier demo made it.")
     ] = Path("demo"),
     users: Annotated[
-        int | None, typer.Option(min=100, help="Simulated readers. Default: 20,000, or 2,000 with --quick.")
+        int | None,
+        typer.Option(min=100, help="Simulated readers of each newsroom. Default: 3,000, or 1,000 with --quick."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Random seed of the simulation.")] = 7,
+    seed: Annotated[int, typer.Option(help="Random seed of the simulation.")] = 17,
     quick: Annotated[bool, typer.Option("--quick", help="Only simulate and prepare the data; takes seconds.")] = False,
 ) -> None:
     """Try everything on simulated data, in minutes: prepare, train, evaluate, explain.
 
-    Simulates a newsroom and its readers, prepares a dataset, and trains three small models: DRPN, DRPN-N (clicks only)
-    and DRPN-D (no denoising). Then compares them with chance, popularity and the oracle, and shows which feedback of
-    one reader DRPN trusted.
+    Two newsrooms, small models. A live site: `drpn-live` ranks with what a site knows at that second, and is compared
+    with its ablations, DRPN, chance, popularity, the running click rate and the oracle. Noise that is found:
+    `drpn-planted` and DRPN weigh the clicks and skips of readers, whose true reasons are known; the picture shows which
+    feedback of one reader was trusted.
 
-    Writes logs, dataset, the three runs, `results.json`, `readers.png` and `case.png` to `demo/`.
+    Writes logs, datasets and runs to `demo/live` and `demo/noise`, and `results.json`, `live.png`, `case.png` and
+    `readers.png` to `demo`.
 
     Example: `drpn demo --quick`
     """
+    from drpn.recipes.demo import USERS
     from drpn.recipes.demo import demo as run
 
     if users is None:
-        users = 2_000 if quick else 20_000
+        users = 1_000 if quick else USERS
     printing.demo(run(out, users=users, seed=seed, train=not quick, progress=progress.for_terminal()))

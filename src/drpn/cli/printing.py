@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # these modules load torch or a query engine, which `drpn --h
     from drpn.experiments.tune import Tuned
     from drpn.explanation.profiles import Reader
     from drpn.logs.simulate import Simulated
-    from drpn.recipes.demo import Demo
+    from drpn.recipes.demo import Demo, Measured
     from drpn.recipes.evaluate import Evaluation
     from drpn.recipes.models import Description
     from drpn.recipes.runs import Run
@@ -368,24 +368,72 @@ def profile(reader: "Reader", *, most: int = 6) -> None:
 
 def demo(result: "Demo") -> None:
     """Print the results of the demo, and commands to try next."""
-    statistics(result.statistics)
-    for reader in result.readers:
-        profile(reader, most=3 if result.trained else 6)
-    print("\nThe word before each title is the true reason for the click or skip, which only a simulation knows.")
+    from drpn.recipes.demo import NOISY, SITE
+
     if result.trained:
-        print(f"\nTrained on {result.trained.clicks:,} clicks:\n")
-        evaluation(result.trained.evaluation)
-        print_case(result.trained.case, most=5)
+        _print_demo_systems(SITE.about, result.trained.live)
         print()
-        _say(f"Pictures: {result.out}/case.png (what DRPN trusted), {result.out}/readers.png")
+        _print_demo_systems(NOISY.about, result.trained.noise)
+        _print_noise_auc(result.trained.noise_auc)
+        print_case(result.trained.case, most=5)
+    else:
+        for newsroom, numbers in ((SITE, result.live), (NOISY, result.noise)):
+            print(f"{newsroom.about}\n")
+            stretches(numbers["stretches"])
+            print()
+        for reader in result.readers:
+            profile(reader)
+    print("\nThe true reason of a click or skip is known only because the logs are simulated.\n")
+    _say(f"Logs, datasets and runs: {result.out}/{SITE.folder}, {result.out}/{NOISY.folder}")
+    if result.trained:
+        pictures = {
+            "live.png": "all systems on the live site",
+            "case.png": "which feedback drpn-planted trusted",
+            "readers.png": "three readers",
+        }
+        _say(f"Pictures: {', '.join(f'{result.out}/{name} ({what})' for name, what in pictures.items())}")
         print("Try next:")
-        run, user, other = f"{result.out}/drpn", result.trained.case.user_id, result.readers[0].user_id
-        _say(f"  drpn recommend {_words(run)} --user {_words(user)}")
+        run, other = f"{result.out}/{NOISY.folder}/drpn-planted", result.readers[0].user_id
+        _say(f"  drpn recommend {_words(run)} --user {_words(result.trained.case.user_id)}")
         _say(f"  drpn explain {_words(run)} --user {_words(other)} --out other.png")
     else:
-        _say(f"Picture: {result.out}/readers.png; logs: {result.out}/logs; dataset: {result.out}/dataset")
+        _say(f"Picture: {result.out}/readers.png")
         print("Try next:")
-        settings = "--set model.size=32 --set model.hidden=32 --set model.heads=2"
-        _say(f"  drpn train {_words(f'{result.out}/dataset')} --out run {settings}")
-        print("  drpn demo                         train, evaluate and explain DRPN and two ablations, in minutes")
+        print("  drpn demo                         train, measure and explain small models of both, in minutes")
     print("  drpn prepare LOGS --out FOLDER    use your own logs; drpn prepare --help lists the formats")
+
+
+def _print_demo_systems(about: str, measured: "Measured") -> None:
+    """Print every system of a newsroom, and how far the first is ahead of each of the others."""
+    from drpn.evaluation.metrics import METRICS
+
+    rows = [row for row in measured.evaluation.rows if row["group"] == "all"]
+    ahead = {row["against"]: row for row in measured.evaluation.comparisons}
+    table = Table("", *METRICS, f"auc lead of {rows[0]['model']}, 95 %", box=None, pad_edge=False)
+    table.title = f"{measured.clicks:,} clicks to train on, {rows[0]['impressions']:,} test impressions"
+    table.title_justify = "left"
+    for row in rows:
+        cells = [f"{row[name]:.4f}" for name in METRICS]
+        table.add_row(_name(row["model"]), *cells, _short_difference(ahead.get(row["model"])))
+    table.columns[0].no_wrap = True
+    console = Console()
+    console.print(f"[bold]{about}[/]\n")
+    console.print(table)
+    console.print()
+    _print_diversity(console, rows)
+
+
+def _print_noise_auc(rows: "list[dict[str, Any]]") -> None:
+    """Print the noise AUC of denoising weights, the rule and the ceilings."""
+    table = Table("", "clicked", "skipped", box=None, pad_edge=False)
+    for row in rows:
+        cells = []
+        for side in ("clicked", "skipped"):
+            numbers = row.get(side)
+            low, high = numbers["interval"] if numbers else (0, 0)
+            cells.append(f"{numbers['auc']:.3f} [dim]{low:.3f}–{high:.3f}[/]" if numbers else "–")
+        table.add_row(row["weights"], *cells)
+    console = Console()
+    console.print("\nNoise AUC of the denoising weights: is the noise found? (0.5 is chance)")
+    console.print(table)
+    console.print("[dim]Ceilings: classifiers that learned the truth, from this evidence alone[/]")

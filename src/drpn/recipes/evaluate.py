@@ -106,6 +106,7 @@ def measure_models(
     scores_format: ScoresFormat = "mind",
     diversity_curve: Path | None = None,
     noise: bool = False,
+    weights: bool = True,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Evaluation:
@@ -113,6 +114,7 @@ def measure_models(
 
     The first model is compared with every other system; noise, faithfulness and the files `scores` and
     `diversity_curve` are about it alone. `noise` requires evidence of noise, and adds that of read times.
+    Without `weights`, noise and faithfulness are not measured.
     """
     progress = progress or Silent()
     impressions = dataset.impressions(split)
@@ -150,6 +152,8 @@ def measure_models(
         with progress.stage("diversity curve"):
             curve = curve_points(measured[first].scores.cpu().numpy(), dataset, impressions, seed=seed)
             write_curve(diversity_curve, curve, model=first, split=split)
+    if not weights:
+        return Evaluation(split, table, comparisons, None, None, curve)
     tables = Tables.from_dataset(limited[first], device, moving=False) if dataset.live else tables
     noise_auc, faithful, read_times = measure_explanations(
         models[first], tables, limited[first], impressions, read_times=noise, seed=seed, progress=progress

@@ -31,12 +31,13 @@ def measure_noise(
     dataset: Dataset,
     *,
     seed: int = 0,
+    ceilings: bool = True,
     encoded: Any = None,
     progress: Progress | None = None,
 ) -> dict[str, Any] | None:
     """Return noise AUC with intervals over users, by sequence and kind of weights; None without ground truth.
 
-    Next to the weights of the model are a simple rule and the ceilings, scores of classifiers that know the truth.
+    Next to the weights of the model are a simple rule and, with `ceilings`, scores of classifiers that know the truth.
     """
     progress = progress or Silent()
     kinds = noise_kinds(dataset)
@@ -44,8 +45,9 @@ def measure_noise(
         return None
     users = _users_with_profile(dataset)
     weights = _all_weights(model, tables, dataset, users, encoded, progress)
-    with progress.stage("noise ceilings"):
-        weights |= noise_ceilings(dataset, users, kinds)
+    if ceilings:
+        with progress.stage("noise ceilings"):
+            weights |= noise_ceilings(dataset, users, kinds)
     return {
         side: {
             name: _summarise(by_user, seed)
