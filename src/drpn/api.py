@@ -12,7 +12,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from drpn.bundle.recommender import RankedStory, Ranking, Recommender, UserId
+from drpn.bundle.recommender import Recommender
+from drpn.bundle.requests import RankedStory, Ranking, UserId
 from drpn.bundle.stories import NewStory
 from drpn.dataset.folder import Dataset, SplitName
 from drpn.dataset.mentions import Mention

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from contract_cases import small_settings
 from drpn.bundle.files import Bundle, data_shape, write_bundle
-from drpn.bundle.recommender import Ranking, Recommender
+from drpn.bundle.recommender import Recommender
+from drpn.bundle.requests import Ranking
 from drpn.bundle.stories import NewStory
 from drpn.dataset.folder import SPLITS, Dataset
 from drpn.errors import RunError, SettingsError

@@ -12,7 +12,8 @@ import torch
 from contract_cases import small_settings
 from drpn.batches.tables import Tables
 from drpn.bundle.files import Bundle, data_shape, write_bundle
-from drpn.bundle.recommender import Ranking, Recommender
+from drpn.bundle.recommender import Recommender
+from drpn.bundle.requests import Ranking
 from drpn.bundle.stories import NewStory
 from drpn.dataset.folder import Dataset
 from drpn.errors import RunError, SettingsError

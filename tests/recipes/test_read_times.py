@@ -11,7 +11,7 @@ import torch
 
 import drpn
 from drpn.batches.tables import Tables
-from drpn.cli import printing
+from drpn.cli import printed_evaluation
 from drpn.dataset.folder import Dataset
 from drpn.errors import ExplainError
 from drpn.explanation.trace import aggregator_weights, profile_weights
@@ -125,7 +125,7 @@ def test_read_times_are_reported_on_request(
     assert plain.rows == evaluation.rows
     assert drpn.evaluate(folder / "first-run", noise=True).read_times == evaluation.read_times
     monkeypatch.setenv("COLUMNS", "200")
-    printing.evaluation(evaluation)
+    printed_evaluation.evaluation(evaluation)
     text = capsys.readouterr().out
     numbers = evaluation.read_times["weights"]["collaborative denoise"]
     low, high = numbers["interval"]

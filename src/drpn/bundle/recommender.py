@@ -1,9 +1,7 @@
 """Ranks stories for users with a bundle."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 import numpy as np
 import torch
@@ -15,8 +13,9 @@ from drpn.bundle.candidates import KnownStory, PoolFacts, StoryFacts
 from drpn.bundle.catalogue import StoryCatalogue
 from drpn.bundle.context import About, LiveContext
 from drpn.bundle.files import Bundle, pick_device
-from drpn.bundle.mixing import Mix, Pick, Reason, mixed
+from drpn.bundle.mixing import Mix, Pick, mixed
 from drpn.bundle.recorded import RecordedProfiles
+from drpn.bundle.requests import Moment, RankedStory, Ranking, Request, UserId, as_ids, as_list
 from drpn.bundle.rerank import Method
 from drpn.bundle.stories import NewStory, StoryReader, as_utc
 from drpn.dataset.arrays import Array
@@ -25,63 +24,6 @@ from drpn.state.profile import Profile
 
 _SCORES_AT_ONCE = {"cpu": 1 << 16, "cuda": 1 << 20}
 _USERS_AT_ONCE = 256
-
-UserId = str | int
-
-
-@dataclass(frozen=True)
-class RankedStory:
-    """One story of a ranking."""
-
-    rank: int
-    news_id: str
-    title: str
-    score: float
-    reason: Reason = "ranked"
-    """`diverse`: placed above a story of a higher score, because it differs more from the stories above (or fits the
-    user's categories better). `fresh` and `popular`: mixed in, whatever its score."""
-    plain_rank: int = 0
-    """The rank by score alone."""
-
-
-@dataclass(frozen=True)
-class Ranking:
-    """Stories for a user, best first."""
-
-    user_id: str
-    """Empty if only a history was given."""
-    known: bool
-    """Whether the profile holds any story that the model knows."""
-    rows: tuple[RankedStory, ...]
-    notes: tuple[str, ...] = ()
-    """One line for each ignored input: unknown labels of new stories, unknown stories of a history."""
-
-
-@dataclass(frozen=True)
-class _Request:
-    """One user to rank for."""
-
-    user_id: str
-    row: int
-    clicked: list[str]
-    skipped: list[str]
-    hidden: frozenset[str]
-    """Stories that are not ranked unless they are given as candidates."""
-    notes: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class _Moment:
-    """When and where the stories are shown."""
-
-    time: datetime | None
-    page: str | None
-    about: About
-
-    @property
-    def seconds(self) -> int:
-        """Seconds since 1970; 0 if the time is unknown."""
-        return 0 if self.time is None else int(as_utc(self.time).timestamp())
 
 
 class Recommender:
@@ -134,7 +76,7 @@ class Recommender:
 
     def remove(self, news_ids: Iterable[str | int]) -> None:
         """Remove stories: they are not ranked any more, and profiles that hold them are read without them."""
-        removed = _ids(news_ids, "news_ids")
+        removed = as_ids(news_ids, "news_ids")
         self.stories.remove(removed)
         for news_id in removed:
             self._live.pop(news_id, None)
@@ -168,7 +110,7 @@ class Recommender:
         skipped. `page` is the story whose page they were on. `about` is what is known of the user, such as {"device":
         "phone"}. Users and stories may be unknown. Everything is kept in memory, not in the bundle.
         """
-        user, stories, clicks = str(user_id), list(dict.fromkeys(_ids(shown, "shown"))), _ids(clicked, "clicked")
+        user, stories, clicks = str(user_id), list(dict.fromkeys(as_ids(shown, "shown"))), as_ids(clicked, "clicked")
         if not user:
             raise SettingsError("user_id is empty; feedback needs the id of its user")
         others = [news_id for news_id in clicks if news_id not in stories]
@@ -253,7 +195,7 @@ class Recommender:
         popular: float = 0.0,
     ) -> list[Ranking]:
         """Rank for many users at once; each is a user id or a history, or an id with its history in `histories`."""
-        users = _listed(users, "users")
+        users = as_list(users, "users")
         if histories is not None and len(histories) != len(users):
             raise SettingsError(f"there are {len(histories)} histories for {len(users)} users; give one for each")
         if top < 0:
@@ -262,18 +204,18 @@ class Recommender:
             raise SettingsError(f"max_age_hours is {max_age_hours}; it takes 0 or more")
         mix = Mix(diversity, diversity_method, fresh, popular)
         requests = [self._request(*pair) for pair in zip(users, histories or [None] * len(users), strict=True)]
-        excluded = set(_ids(exclude, "exclude"))
-        pool = self._live if candidates is None else dict.fromkeys(_ids(candidates, "candidates"))
+        excluded = set(as_ids(exclude, "exclude"))
+        pool = self._live if candidates is None else dict.fromkeys(as_ids(candidates, "candidates"))
         moment = moment or self.bundle.as_of
         chosen = [
             news_id
             for news_id in pool
             if news_id not in excluded and (max_age_hours is None or self._age_hours(news_id, moment) <= max_age_hours)
         ]
-        situation = _Moment(moment, None if page is None else str(page), about or {})
+        situation = Moment(moment, None if page is None else str(page), about or {})
         return self._rank(requests, chosen, new, situation, top, mix, hide_profile=candidates is None)
 
-    def _request(self, user: UserId | Profile, history: Profile | None) -> _Request:
+    def _request(self, user: UserId | Profile, history: Profile | None) -> Request:
         if isinstance(user, Profile) and history is not None:
             raise SettingsError("users holds a Profile; with histories, it takes user ids alone")
         user, history = ("", user) if isinstance(user, Profile) else (str(user), history)
@@ -292,7 +234,7 @@ class Recommender:
         row = self._users.get(user, 0)
         every_click = self.bundle.all_clicked(row) if history is None else None
         recorded = self._recorded.clicks(user) if history is None else set()
-        return _Request(
+        return Request(
             user_id=user,
             row=row,
             clicked=_newest(clicked, self._tables.clicked.shape[1]),
@@ -304,10 +246,10 @@ class Recommender:
 
     def _rank(
         self,
-        requests: Sequence[_Request],
+        requests: Sequence[Request],
         pool: list[str],
         new: Sequence[NewStory],
-        moment: _Moment,
+        moment: Moment,
         top: int,
         mix: Mix,
         *,
@@ -363,7 +305,7 @@ class Recommender:
         return story.news_id, story.title
 
     @torch.no_grad()
-    def _score(self, requests: Sequence[_Request], candidates: Tensor, context: Context) -> Tensor:
+    def _score(self, requests: Sequence[Request], candidates: Tensor, context: Context) -> Tensor:
         """The scores of the candidates, a row for each request, on the CPU."""
         if not len(candidates):
             return torch.zeros(len(requests), 0)
@@ -383,7 +325,7 @@ class Recommender:
         return self.model.rank(encoded, self.model.read(encoded, profiles), everyone, context.to(device)).float().cpu()
 
     def _context(
-        self, requests: Sequence[_Request], pool: list[str], new: Sequence[NewStory], moment: _Moment
+        self, requests: Sequence[Request], pool: list[str], new: Sequence[NewStory], moment: Moment
     ) -> Context:
         """The context of requests, with counts for models that read them."""
         if self._counts is None or not (pool or new):
@@ -391,7 +333,7 @@ class Recommender:
         users = [request.user_id for request in requests]
         return self._counts.at(users, pool, new, moment.seconds, moment.page, moment.about)
 
-    def _context_notes(self, moment: _Moment) -> tuple[str, ...]:
+    def _context_notes(self, moment: Moment) -> tuple[str, ...]:
         if self._counts is not None:
             return self._counts.notes(moment.about)
         ignored = [name for name, value in (("page", moment.page), ("about", moment.about)) if value]
@@ -431,21 +373,10 @@ class Recommender:
         return (as_utc(moment) - as_utc(published)).total_seconds() / 3600
 
 
-def _chunks(requests: Sequence[_Request], size: int) -> Iterator[Sequence[_Request]]:
+def _chunks(requests: Sequence[Request], size: int) -> Iterator[Sequence[Request]]:
     for start in range(0, len(requests), size):
         yield requests[start : start + size]
 
 
 def _newest(news_ids: list[str], limit: int) -> list[str]:
     return news_ids[max(0, len(news_ids) - limit) :]
-
-
-def _listed(values: Iterable[Any], name: str) -> list[Any]:
-    """The values as a list; a single text, which is a sequence of letters, is refused."""
-    if isinstance(values, str | bytes | Profile) or not isinstance(values, Iterable):
-        raise SettingsError(f"{name} is {values!r}; it takes a list, such as [{values!r}]")
-    return list(values)
-
-
-def _ids(values: Iterable[str | int], name: str) -> list[str]:
-    return [str(value) for value in _listed(values, name)]

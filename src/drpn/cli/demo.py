@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from drpn import progress
-from drpn.cli import printing
+from drpn.cli import printed_demo
 
 
 def demo(
@@ -37,4 +37,4 @@ def demo(
 
     if users is None:
         users = 1_000 if quick else USERS
-    printing.demo(run(out, users=users, seed=seed, train=not quick, progress=progress.for_terminal()))
+    printed_demo.demo(run(out, users=users, seed=seed, train=not quick, progress=progress.for_terminal()))

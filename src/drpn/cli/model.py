@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from drpn import progress
-from drpn.cli import printing
+from drpn.cli import printed_evaluation, printing
 from drpn.cli.options import Config, DatasetFolder, Json, RunFolder, Sets
 from drpn.errors import SettingsError
 from drpn.escape import terminal
@@ -146,7 +146,7 @@ def evaluate(
     if json:
         printing.as_json(evaluation.as_dict())
     else:
-        printing.evaluation(evaluation)
+        printed_evaluation.evaluation(evaluation)
         if diversity_curve:
             print(f"picture: {terminal(str(diversity_curve))}")
 
