@@ -16,7 +16,7 @@ from drpn.bundle.recommender import Recommender
 from drpn.bundle.requests import Ranking
 from drpn.bundle.stories import NewStory
 from drpn.dataset.folder import Dataset
-from drpn.errors import RunError, SettingsError
+from drpn.errors import FolderError, RunError, SettingsError
 from drpn.evaluation.scoring import score_impressions
 from drpn.layers.context import derive
 from drpn.models.base import ClickModel
@@ -318,3 +318,11 @@ def test_other_models_ship_no_counts_but_learn_from_feedback(tmp_path: Path, new
     assert everything(short, "u4") != pytest.approx(before, abs=1e-5)
     noted = short.recommend("u4", page="n11", about={"device": "phone"}).notes
     assert noted == ("this model reads no counts, so it ignores page and about",)
+
+
+def test_counts_of_another_version_are_refused(newsroom: Newsroom) -> None:
+    statistics = newsroom.short.statistics
+    other = {**statistics, "live": {**statistics["live"], "pair": [*reversed(statistics["live"]["pair"])]}}
+    changed = Dataset(newsroom.short.path, {**newsroom.short.manifest, "statistics": other}, newsroom.short.arrays)
+    with pytest.raises(FolderError, match="has other counts than this version of drpn reads; prepare and train again"):
+        data_shape(changed)

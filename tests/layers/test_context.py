@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from drpn.layers.context import FEATURES, TEXT, USER_PAGE, USER_PAIR, ContextView, LiveShape, Quantiles, derive
-from drpn.state.counts import PAGE, PAIR
+from drpn.layers.context import FEATURES, TEXT, ContextView, LiveShape, Quantiles, derive
+from drpn.state.counts import PAGE, PAIR, USER_PAGE, USER_PAIR
 
 USER_COLUMNS = (4, 3)
 """Codes of two columns of the reader."""

@@ -29,12 +29,13 @@ from drpn.dataset.folder import SPLITS, Dataset, Impressions
 from drpn.dataset.reader_columns import TEXTS
 from drpn.dataset.requirements import REQUIREMENTS
 from drpn.dataset.times import end_of_log
-from drpn.errors import RunError
+from drpn.errors import FolderError, RunError
 from drpn.layers.context import LiveShape
 from drpn.layers.news import IdVectors, UserVectors
 from drpn.models.base import ClickModel, DataShape
 from drpn.models.catalogue import CATALOGUE
 from drpn.output import atomic_file, atomic_folder
+from drpn.state.counts import PAGE, PAIR
 from drpn.version import VERSION
 from drpn.versioned import read_versioned, write_versioned
 
@@ -81,7 +82,11 @@ def data_shape(dataset: Dataset) -> DataShape:
 
 def _live_shape(dataset: Dataset) -> LiveShape | None:
     live = dataset.statistics.get("live")
-    return None if live is None else LiveShape(tuple(live["pair"]), tuple(live["page"]), tuple(live["user"].values()))
+    if live is None:
+        return None
+    if (tuple(live["pair"]), tuple(live["page"])) != (PAIR, PAGE):
+        raise FolderError(f"{dataset.path} has other counts than this version of drpn reads; prepare and train again")
+    return LiveShape(tuple(live["user"].values()))
 
 
 def write_bundle(

@@ -1,4 +1,4 @@
-"""What a recommender is asked and what it answers."""
+"""Requests to a recommender, and its rankings."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -204,9 +204,12 @@ class Dataset:
 
     @property
     def bytes_to_train(self) -> int:
-        """Bytes of the arrays that training reads: stories, profiles and training impressions."""
+        """Bytes of the arrays that training reads: stories, profiles, counts and training impressions."""
         train = self.impressions("train")
-        arrays = (self.news_words, self.neighbours, self.clicked, self.skipped, train.candidates, train.clicked)
+        arrays = [self.news_words, self.neighbours, self.clicked, self.skipped, train.candidates, train.clicked]
+        if self.live:
+            names = ("readers/clicked", "readers/skipped", "readers/page", "pairs/counts")
+            arrays += [self.arrays.array(name) for name in names]
         return sum(int(array.nbytes) for array in arrays)
 
     def impressions(self, split: SplitName) -> Impressions:

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from drpn.layers.attention import masked_softmax
-from drpn.state.counts import HALF_LIVES, PAGE, PAIR
+from drpn.state.counts import HALF_LIVES, PAGE, PAIR, USER_PAGE, USER_PAIR
 
 _QUANTILES = 256
 _MOST = 5.0
@@ -29,42 +29,12 @@ TEXT = (
     "has text",
 )
 """Features that read texts."""
-USER_PAIR = (
-    "group shows 8 h",
-    "group clicks 8 h",
-    "user category shows",
-    "user category clicks",
-    "user category share",
-    "user subcategory share",
-    "times shown to user",
-    "times clicked by user",
-    "clicked before the log",
-    "hours since shown to user",
-    "similarity to clicks",
-    "similarity to recent clicks",
-    "similarity to recent skips",
-    "user category shows 2 h",
-    "user category clicks 2 h",
-    "clicks after last click",
-)
-USER_PAGE = (
-    "user past clicks",
-    "user page views",
-    "user shows",
-    "user clicks",
-    "hours since last page view",
-    "page views in session",
-    "all clicks after last click",
-)
-"""Counts that know who reads."""
 
 
 @dataclass(frozen=True)
 class LiveShape:
-    """The columns of a dataset of the live protocol for each candidate, page and reader."""
+    """The sizes of a dataset of the live protocol."""
 
-    pair: tuple[str, ...] = PAIR
-    page: tuple[str, ...] = PAGE
     user: tuple[int, ...] = ()
     """How many codes each column of the reader has."""
 

@@ -164,11 +164,10 @@ def fit_counts(network: ClickModel, tables: Tables, clicks: Clicks, *, seed: int
     if network.context is None or counts is None:
         return
     generator = torch.Generator().manual_seed(seed)
-    pairs = torch.cat([clicks.pair, clicks.skipped_pairs]).cpu()
-    readers = torch.cat([clicks.readers.cpu(), clicks.skip_readers.cpu()])
-    chosen = torch.randperm(len(pairs), generator=generator)[:_SAMPLES]
-    features = derive(counts.pairs.cpu()[pairs[chosen]].float(), counts.page.cpu()[readers[chosen]].float())
-    network.context.fit(features)
+    pairs = torch.cat([clicks.pair, clicks.skipped_pairs])
+    readers = torch.cat([clicks.readers, clicks.skip_readers])
+    chosen = torch.randperm(len(pairs), generator=generator)[:_SAMPLES].to(pairs.device)
+    network.context.fit(derive(counts.pairs[pairs[chosen]].cpu().float(), counts.page[readers[chosen]].cpu().float()))
 
 
 def _point_writer(out: Path, samples: int, *, tensorboard: bool) -> AbstractContextManager[OnPoint]:

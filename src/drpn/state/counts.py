@@ -37,14 +37,8 @@ LONG_AGO = 240.0
 _STORY = [f"{what} {life}" for life in HALF_LIVES for what in ("shows", "clicks")]
 _GROUP = [f"group {what} 8 h" for what in ("shows", "clicks")]
 _SURFACE = [f"surface {what} {life}" for life in ("2 h", "48 h") for what in ("shows", "clicks")]
-PAIR = (
-    *_STORY,
-    *_SURFACE,
+USER_PAIR = (
     *_GROUP,
-    "hours since first shown",
-    "hours since published",
-    "category shows",
-    "category clicks",
     "user category shows",
     "user category clicks",
     "user category shows 2 h",
@@ -58,27 +52,34 @@ PAIR = (
     "similarity to clicks",
     "similarity to recent clicks",
     "similarity to recent skips",
+    "clicks after last click",
+)
+"""The counts for each candidate that know who reads."""
+PAIR = (
+    *_STORY,
+    *_SURFACE,
+    "hours since first shown",
+    "hours since published",
+    "category shows",
+    "category clicks",
+    *USER_PAIR,
     "similarity to page",
     "category of page",
     "clicks from page",
-    "clicks after last click",
     "has text",
 )
 """The counts for each candidate of a page view."""
-PAGE = (
-    *[f"all {name}" for name in _STORY],
+USER_PAGE = (
     "user past clicks",
     "user page views",
     "user shows",
     "user clicks",
     "hours since last page view",
     "page views in session",
-    "page has story",
-    "all clicks from page",
     "all clicks after last click",
-    "hour",
-    "weekday",
 )
+"""The counts for the page view that know who reads."""
+PAGE = (*[f"all {name}" for name in _STORY], *USER_PAGE, "page has story", "all clicks from page", "hour", "weekday")
 """The counts for the page view as a whole."""
 
 
@@ -246,9 +247,9 @@ class LiveCounts:
             np.log1p(user[:, 2]),
             hours,
             np.log1p(session),
+            np.log1p(after),
             views.pages > 0,
             np.log1p(from_page),
-            np.log1p(after),
             moment % 24,
             (moment // 24 + 3) % 7,  # 1970 began on a Thursday; 0 is Monday
         ]
@@ -296,11 +297,11 @@ class LiveCounts:
         columns = [
             *(np.log1p(column) for column in story.T),
             *(np.log1p(column) for column in by_surface.T),
-            *(np.log1p(column) for column in by_group.T),
             _hours(times, first),
             _hours(times, about.published[stories]),
             np.log1p(by_category[:, 0]),
             np.log1p(by_category[:, 1]),
+            *(np.log1p(column) for column in by_group.T),
             *(np.log1p(user_category[:, life, what]) for life in (0, 1) for what in (0, 1)),
             np.where(category > 0, user_category[:, 0, 2] / all_clicks, 0),
             np.where(subcategory > 0, user_subcategory[:, 0, 0] / all_clicks, 0),
@@ -309,10 +310,10 @@ class LiveCounts:
             np.minimum(user_story[:, 0, 2], 1),
             _hours(times, last_shown),
             *self._similarities(stories, view, tastes),
+            np.log1p(after[:, 0, 0]),
             _dot(about.vectors[stories], about.vectors[pages]),
             (category > 0) & (category == about.category[pages]),
             np.log1p(from_page[:, 0, 0]),
-            np.log1p(after[:, 0, 0]),
             about.vectors[stories].any(1),
         ]
         return np.stack(columns, axis=1).astype(np.float32)
