@@ -1,6 +1,7 @@
 """Batches prepared in host memory equal those of the plain step."""
 
 import dataclasses
+import math
 
 import pytest
 import torch
@@ -9,8 +10,10 @@ from batch_cases import part_of
 from drpn.batches.batch import NewsRows
 from drpn.batches.samples import Plan
 from drpn.batches.tables import Tables
+from drpn.models.catalogue import CATALOGUE
 from drpn.training.settings import TrainingSettings
 from drpn.training.steps import HostStepper, Stepper
+from random_steps import train_losses
 
 NEWS, USERS = 60, 12
 
@@ -47,3 +50,15 @@ def test_batches_from_host_memory(tables: Tables, monkeypatch: pytest.MonkeyPatc
             width = part_of(local, side).shape[1]
             assert torch.equal(part_of(batch, side)[:, :width], part_of(local, side))
         assert torch.equal(batch.context.moment, local.context.moment)
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_the_steps_of_every_model_change_it(name: str) -> None:
+    """The same steps that are compared with captured ones where there is a GPU."""
+    settings = TrainingSettings(batch=16, precision="fp32", rate=1e-3)
+    quick = train_losses(Stepper, name, settings, device="cpu")
+    slow = train_losses(Stepper, name, dataclasses.replace(settings, rate=1e-4), device="cpu")
+    assert len(quick) == 16
+    assert all(map(math.isfinite, quick))
+    assert quick[0] == slow[0]
+    assert quick[-1] != slow[-1]
