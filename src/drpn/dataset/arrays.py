@@ -2,6 +2,7 @@
 
 import hashlib
 import itertools
+import mmap
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,6 +62,14 @@ class ArrayWriter:
             self.array(name, np.zeros(shape, dtype))
             return np.zeros(shape, dtype)
         return np.lib.format.open_memmap(self._file(name), mode="w+", dtype=np.dtype(dtype), shape=shape)
+
+    @staticmethod
+    def release(array: Array) -> None:
+        """Give back the memory of what was written so far to an array made by `empty`; the file keeps it."""
+        # numpy's memory map has the map of the operating system as its base
+        pages: object = array.base if isinstance(array, np.memmap) else None
+        if isinstance(pages, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+            pages.madvise(mmap.MADV_DONTNEED)
 
     def strings(self, name: str, texts: Strings) -> None:
         """Write texts by row."""

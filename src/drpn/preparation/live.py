@@ -27,7 +27,7 @@ from drpn.state.counts import HOUR, PAGE, PAIR, LiveCounts, PageViews, Stories, 
 from drpn.state.moving_profile import profiles_before
 from drpn.state.running import NEVER
 
-_PAIRS_AT_ONCE = 1_000_000
+_PAIRS_AT_ONCE = 200_000
 _KEPT = 3 * 24 * HOUR
 """Who was shown a story is kept as of the end of the log if somebody was shown it in the last three days."""
 
@@ -46,6 +46,7 @@ def write_live(
     """Write readers/, pairs/ and counts/; return what the manifest says. `dataset` holds what was written before."""
     splits = [dataset.impressions(name) for name in SPLITS]
     views, readers = _page_views(engine, warm_up, impressions, shown, history, splits)
+    engine.release_memory()
     wanted = readers > 0
     texts = _text_vectors(dataset)
     stories = describe_stories(dataset, views, texts)
@@ -57,6 +58,7 @@ def write_live(
         for name, array in zip(("clicked", "skipped"), profiles, strict=True):
             stored = writer.empty(f"readers/{name}", (rows, array.shape[1]), np.int32)
             stored[readers[wanted]] = array[wanted]
+            writer.release(stored)
         del profiles
     writer.array("readers/user", np.concatenate([[0], *(split.users for split in splits)]).astype(np.int32))
     names, columns = _user_columns(splits, writer)
@@ -69,13 +71,17 @@ def write_live(
         for part in parts(views, pairs=_PAIRS_AT_ONCE):
             known, reader, sizes = state.observe(part), readers[done : done + len(part.users)], np.diff(part.offsets)
             keep = reader > 0
-            page[reader[keep]] = known.page[keep]
-            start = np.repeat(first_pair[reader] - part.offsets[:-1], sizes)
-            place, keep = start + np.arange(len(start)), np.repeat(keep, sizes)
-            counts[place[keep]] = known.pairs[keep]
+            if keep.any():
+                page[reader[keep]] = known.page[keep]
+                start = np.repeat(first_pair[reader] - part.offsets[:-1], sizes)
+                place, keep = start + np.arange(len(start)), np.repeat(keep, sizes)
+                counts[place[keep]] = known.pairs[keep]
+                writer.release(counts)
             done += len(part.users)
             advance(len(part.users))
-    _write_end(state, int(views.times[-1]), texts, splits, columns, dataset, writer)
+    end = int(views.times[-1])
+    del views
+    _write_end(state, end, texts, splits, columns, dataset, writer)
     return {"pair": list(PAIR), "page": list(PAGE), "user": names}
 
 
@@ -128,6 +134,8 @@ def _page_views(
     count = sum(map(len, splits))
     readers = np.concatenate([np.zeros(len(joined.users) - count, np.int64), 1 + np.arange(count)])
     # clicks of a history may be later than the start of the log, and two parts of a log may overlap
+    if (joined.times[1:] >= joined.times[:-1]).all():
+        return joined, readers
     order = np.argsort(joined.times, kind="stable")
     return _ordered(joined, order), readers[order]
 

@@ -24,6 +24,8 @@ from drpn.state.running import (
     RunningSums,
     Sessions,
 )
+from drpn.state.text_sums import similarities_to, sum_of_rows
+from drpn.state.threads import run_together
 
 MINUTE, HOUR = 60, 3600
 HALF_LIVES = {"10 min": 10 * MINUTE, "30 min": 30 * MINUTE, "2 h": 2 * HOUR, "8 h": 8 * HOUR, "48 h": 48 * HOUR}
@@ -33,6 +35,11 @@ SESSION_GAP = 30 * MINUTE
 """A page view this much later than the user's last one begins a new session."""
 LONG_AGO = 240.0
 """Hours that stand for never and for anything longer ago."""
+
+_PAIRS_FOR_THREADS = 20_000
+"""From this many stories on, the columns of PAIR are computed by two threads."""
+_KEYS_AT_ONCE = 1 << 20
+"""Pairs of a user and a story that are looked at together when some are forgotten."""
 
 _STORY = [f"{what} {life}" for life in HALF_LIVES for what in ("shows", "clicks")]
 _GROUP = [f"group {what} 8 h" for what in ("shows", "clicks")]
@@ -139,6 +146,27 @@ class Known(NamedTuple):
     """(page views, PAGE)"""
 
 
+_Columns = Mapping[str, NDArray[Any]]
+"""Columns of PAIR by name."""
+
+
+class _Pairs(NamedTuple):
+    """The stories of some page views, and what is known about each."""
+
+    stories: NDArray[np.int64]
+    times: NDArray[np.int64]
+    users: NDArray[np.int64]
+    pages: NDArray[np.int64]
+    shown: NDArray[np.float32]
+    """1 if it was seen or clicked on a page."""
+    clicks: NDArray[np.float32]
+    """1 if it was clicked on a page."""
+    clicked: NDArray[np.float32]
+    """1 if it was clicked, on a page or before the log."""
+    category: NDArray[np.int64]
+    subcategory: NDArray[np.int64]
+
+
 class LiveCounts:
     """Counts as of a moment, which page views update."""
 
@@ -150,9 +178,9 @@ class LiveCounts:
         self._group = RunningSums(2, (HALF_LIVES["8 h"],))
         self._first_shown = FirstTimes()
         self._user, self._last_view, self._sessions = RunningSums(4), LastTimes(), Sessions(SESSION_GAP)
-        self._text = RunningSums(stories.vectors.shape[1], (np.inf, HALF_LIVES["48 h"]))
-        self._skipped_text = RunningSums(stories.vectors.shape[1], (HALF_LIVES["48 h"],))
-        self._user_category = KeyedSums(3, (np.inf, HALF_LIVES["2 h"]))
+        self._text = RunningSums(stories.vectors.shape[1], (np.inf, HALF_LIVES["48 h"]), few=True)
+        self._skipped_text = RunningSums(stories.vectors.shape[1], (HALF_LIVES["48 h"],), few=True)
+        self._user_category = KeyedSums(3, (np.inf, HALF_LIVES["2 h"]), few=True)
         self._user_subcategory = KeyedSums(1)
         self._user_story, self._last_shown = KeyedSums(3), LastTimes()
         self._last_clicked = LastValues()
@@ -174,18 +202,20 @@ class LiveCounts:
     def forget_stories(self, before: int) -> None:
         """Forget which users were shown and clicked each story that nobody was shown since `before`, in seconds.
 
-        These counts grow with users times stories, and only matter for stories that are still shown. Other pairs
-        without a click are forgotten too, which changes nothing.
+        These counts grow with users times stories, and only matter for stories that are still shown.
         """
-        stories = self._user_story.keys % 2**31
-        shown = self._last_shown.at(np.arange(len(stories)))
-        last = np.full(int(stories.max(initial=0)) + 1, NEVER)
-        np.maximum.at(last, stories, shown)
-        kept = np.flatnonzero(last[stories] >= before)
+        keys, blocks = self._user_story.keys, range(0, len(self._user_story), _KEYS_AT_ONCE)
+        last = np.full(len(self.stories.category), NEVER)
+        for start in blocks:
+            stories = _story_of(keys[start : start + _KEYS_AT_ONCE])
+            np.maximum.at(last, stories, self._last_shown.at(start + np.arange(len(stories))))
+        recent = last >= before
+        kept = np.empty(len(keys), np.bool_)
+        for start in blocks:
+            part = slice(start, start + _KEYS_AT_ONCE)
+            kept[part] = recent[_story_of(keys[part])]
         self._user_story.keep(kept)
         self._last_shown.keep(kept)
-        for sums in (self._user_subcategory, self._from_page, self._after):
-            sums.keep(sums.in_use)
 
     def _states(self) -> dict[str, RunningSums | KeyedSums | OneArray]:
         """Everything that page views change, by name."""
@@ -212,19 +242,21 @@ class LiveCounts:
     ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.int64]]:
         """The columns of PAGE, the text vectors of the clicks of each user, and the story that each clicked last."""
         count, times, is_view = len(views.users), views.times, ~views.past
-        clicks = _sum_by_view(views.clicked, view, count)
-        shows = _sum_by_view(views.clicked | views.skipped, view, count)
+        clicks = _sum_by_view(views.clicked, views.offsets)
+        shows = _sum_by_view(views.clicked | views.skipped, views.offsets)
         events = np.stack([shows * is_view, clicks * is_view], axis=1)
         everything = Order.of(np.zeros(count, np.int64), times)
-        totals = _flat(self._all.before(everything, times, events, record=record))
+        totals = self._all.before(everything, times, events, record=record)
 
         users = Order.of(views.users, times)
         by_user = np.column_stack([is_view, events, clicks])  # views, shows, clicks, clicks before the log too
         user = self._user.before(users, times, by_user, record=record)[:, 0]
         hours = _hours(times, self._last_view.before(users, times, is_view, record=record))
         session = self._sessions.before(users, np.where(is_view, hours, 0), user[:, 0], is_view, record=record)
-        clicked = np.flatnonzero(views.clicked)
-        liked, disliked = (self._sum_vectors(views, view, which) for which in (views.clicked, views.skipped))
+        clicked, skipped = views.clicked.nonzero()[0], views.skipped.nonzero()[0]
+        liked, disliked = (
+            sum_of_rows(self.stories.vectors, views.stories[at], view[at], count) for at in (clicked, skipped)
+        )
         tastes = np.concatenate(
             [
                 self._text.before(users, times, liked, record=record),
@@ -240,7 +272,7 @@ class LiveCounts:
         after = self._totals_from(self._after_clicks, last, times, clicks * is_view, record=record)
         moment = times // HOUR
         columns = [
-            *(np.log1p(total) for total in totals.T),
+            *_logs(totals),
             np.log1p(user[:, 3]),
             np.log1p(user[:, 0]),
             np.log1p(user[:, 1]),
@@ -266,72 +298,100 @@ class LiveCounts:
         record: bool,
     ) -> NDArray[np.float32]:
         """The columns of PAIR."""
-        stories, about = views.stories, self.stories
-        times, users, pages, last = views.times[view], views.users[view], views.pages[view], last[view]
         is_view = ~views.past[view]
-        clicks = views.clicked & is_view
-        shown = (views.clicked | views.skipped) & is_view
-        events = np.stack([shown, clicks], axis=1).astype(np.float64)
-        every_click = np.column_stack([events, views.clicked])
-        category, subcategory = about.category[stories].astype(np.int64), about.subcategory[stories].astype(np.int64)
-
-        order = Order.of(stories, times)
-        story = _flat(self._story.before(order, times, events, record=record))
-        first = self._first_shown.before(order, times, shown, record=record)
-        surface = Order.of(2 * stories + (pages > 0), times)
-        by_surface = _flat(self._surface.before(surface, times, events, record=record))
-        group = Order.of(stories * 64 + np.minimum(views.groups[view], 63), times)
-        by_group = _flat(self._group.before(group, times, events, record=record))
-        by_category = self._category.before(Order.of(category, times), times, events, record=record)[:, 0]
-        user_category = self._user_category.before(users * 2**31 + category, times, every_click, record=record)
-        one = views.clicked[:, None].astype(np.float64)
-        user_subcategory = self._user_subcategory.before(users * 2**31 + subcategory, times, one, record=record)
-        past = (views.clicked & ~is_view)[:, None]
-        keys, by_story = users * 2**31 + stories, np.column_stack([events, past])
-        user_story, of_user = self._user_story.before_with_order(keys, times, by_story, record=record)
-        last_shown = self._last_shown.before(of_user, times, shown, record=record)
-        click = clicks[:, None].astype(np.float64)
-        from_page = self._from_page.before(pages * 2**31 + stories, times, click * (pages > 0)[:, None], record=record)
-        after = self._after.before(last * 2**31 + stories, times, click * (last > 0)[:, None], record=record)
+        pairs = _Pairs(
+            views.stories,
+            views.times[view],
+            views.users[view],
+            views.pages[view],
+            ((views.clicked | views.skipped) & is_view).astype(np.float32),
+            (views.clicked & is_view).astype(np.float32),
+            views.clicked.astype(np.float32),
+            self.stories.category[views.stories].astype(np.int64),
+            self.stories.subcategory[views.stories].astype(np.int64),
+        )
         all_clicks = np.maximum(np.expm1(page[view, PAGE.index("user past clicks")]), 1)
-        columns = [
-            *(np.log1p(column) for column in story.T),
-            *(np.log1p(column) for column in by_surface.T),
-            _hours(times, first),
-            _hours(times, about.published[stories]),
-            np.log1p(by_category[:, 0]),
-            np.log1p(by_category[:, 1]),
-            *(np.log1p(column) for column in by_group.T),
-            *(np.log1p(user_category[:, life, what]) for life in (0, 1) for what in (0, 1)),
-            np.where(category > 0, user_category[:, 0, 2] / all_clicks, 0),
-            np.where(subcategory > 0, user_subcategory[:, 0, 0] / all_clicks, 0),
-            np.log1p(user_story[:, 0, 0]),
-            np.log1p(user_story[:, 0, 1]),
-            np.minimum(user_story[:, 0, 2], 1),
-            _hours(times, last_shown),
-            *self._similarities(stories, view, tastes),
-            np.log1p(after[:, 0, 0]),
-            _dot(about.vectors[stories], about.vectors[pages]),
-            (category > 0) & (category == about.category[pages]),
-            np.log1p(from_page[:, 0, 0]),
-            about.vectors[stories].any(1),
-        ]
-        return np.stack(columns, axis=1).astype(np.float32)
+        groups, last = views.groups[view], last[view]
+        columns = run_together(
+            lambda: self._story_columns(pairs, groups, record=record),
+            lambda: self._user_columns(pairs, all_clicks, record=record),
+            lambda: self._user_story_columns(pairs, record=record),
+            lambda: self._following_columns(pairs, last, record=record),
+            lambda: self._text_columns(views, view, tastes),
+            threads=len(view) >= _PAIRS_FOR_THREADS,
+        )
+        by_name = {name: column for several in columns for name, column in several.items()}
+        result = np.empty((len(PAIR), len(view)), np.float32)
+        for place, name in enumerate(PAIR):
+            result[place] = by_name[name]
+        return result.T
 
-    def _similarities(
-        self, stories: NDArray[np.int64], view: NDArray[np.int64], tastes: NDArray[np.float32]
-    ) -> list[NDArray[np.float32]]:
-        vectors = self.stories.vectors[stories]
-        return [_dot(vectors, tastes[view, kind]) for kind in range(tastes.shape[1])]
+    def _story_columns(self, pairs: "_Pairs", groups: NDArray[np.int64], *, record: bool) -> _Columns:
+        """What all users did with the story, on this kind of page and in this group; its category and its age."""
+        stories, times, events = pairs.stories, pairs.times, np.stack([pairs.shown, pairs.clicks]).T
+        order = Order.of(stories, times)
+        story = self._story.before(order, times, events, record=record)
+        first = self._first_shown.before(order, times, pairs.shown > 0, record=record)
+        surface = Order.of(2 * stories + (pairs.pages > 0), times)
+        by_surface = self._surface.before(surface, times, events, record=record)
+        group = Order.of(stories * 64 + np.minimum(groups, 63), times)
+        by_group = self._group.before(group, times, events, record=record)
+        by_category = self._category.before(Order.of(pairs.category, times), times, events, record=record)
+        return {
+            **dict(zip(_STORY, _logs(story), strict=True)),
+            **dict(zip(_SURFACE, _logs(by_surface), strict=True)),
+            **dict(zip(_GROUP, _logs(by_group), strict=True)),
+            **dict(zip(("category shows", "category clicks"), _logs(by_category), strict=True)),
+            "hours since first shown": _hours(times, first),
+            "hours since published": _hours(times, self.stories.published[stories]),
+        }
 
-    def _sum_vectors(self, views: PageViews, view: NDArray[np.int64], which: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """The sum of the text vectors of some stories of each page view."""
-        sums = np.zeros((len(views.users), self.stories.vectors.shape[1]))
-        at = np.flatnonzero(which)
-        if len(at):
-            starts = np.flatnonzero(np.diff(view[at], prepend=-1))
-            sums[view[at[starts]]] = np.add.reduceat(self.stories.vectors[views.stories[at]], starts, axis=0)
-        return sums
+    def _user_columns(self, pairs: "_Pairs", all_clicks: NDArray[np.float32], *, record: bool) -> _Columns:
+        """What the user did with stories of the category and of the subcategory."""
+        users, times, category, subcategory = pairs.users * 2**31, pairs.times, pairs.category, pairs.subcategory
+        every_click = np.stack([pairs.shown, pairs.clicks, pairs.clicked]).T
+        by_category = self._user_category.before(users + category, times, every_click, record=record)
+        clicked = self._user_subcategory.before(users + subcategory, times, pairs.clicked[:, None], record=record)
+        names = [f"user category {what}{life}" for life in ("", " 2 h") for what in ("shows", "clicks")]
+        return {
+            **dict(zip(names, _logs(by_category[:, :, :2]), strict=True)),
+            "user category share": np.where(category > 0, by_category[:, 0, 2] / all_clicks, 0),
+            "user subcategory share": np.where(subcategory > 0, clicked[:, 0, 0] / all_clicks, 0),
+        }
+
+    def _user_story_columns(self, pairs: "_Pairs", *, record: bool) -> _Columns:
+        """What the user did with the story."""
+        keys, past = pairs.users * 2**31 + pairs.stories, pairs.clicked - pairs.clicks
+        values = np.stack([pairs.shown, pairs.clicks, past]).T
+        counts, order = self._user_story.before_with_order(keys, pairs.times, values, record=record)
+        shown = self._last_shown.before(order, pairs.times, pairs.shown > 0, record=record)
+        return {
+            "times shown to user": np.log1p(counts[:, 0, 0]),
+            "times clicked by user": np.log1p(counts[:, 0, 1]),
+            "clicked before the log": np.minimum(counts[:, 0, 2], 1),
+            "hours since shown to user": _hours(pairs.times, shown),
+        }
+
+    def _following_columns(self, pairs: "_Pairs", last: NDArray[np.int64], *, record: bool) -> _Columns:
+        """Clicks on the story from the same page, and of users whose last click was the same; the page's category."""
+        stories, times, pages, category = pairs.stories, pairs.times, pairs.pages, pairs.category
+        on_page, after = (pairs.clicks * (source > 0) for source in (pages, last))
+        from_page = self._from_page.before(pages * 2**31 + stories, times, on_page[:, None], record=record)
+        after_last = self._after.before(last * 2**31 + stories, times, after[:, None], record=record)
+        return {
+            "clicks after last click": np.log1p(after_last[:, 0, 0]),
+            "clicks from page": np.log1p(from_page[:, 0, 0]),
+            "category of page": (category > 0) & (category == self.stories.category[pages]),
+        }
+
+    def _text_columns(self, views: PageViews, view: NDArray[np.int64], tastes: NDArray[np.float32]) -> _Columns:
+        """How similar the story is to what the user clicked and skipped, and to the page."""
+        vectors = self.stories.vectors
+        others = np.concatenate([tastes, vectors[views.pages][:, None]], axis=1)
+        names = ("similarity to clicks", "similarity to recent clicks", "similarity to recent skips")
+        similarities = similarities_to(vectors, views.stories, others, view)
+        has_text = similarities_to(vectors, views.stories, vectors[:, None], views.stories)[0] > 0
+        return dict(zip((*names, "similarity to page"), similarities, strict=True)) | {"has text": has_text}
 
     @staticmethod
     def _totals_from(
@@ -360,13 +420,20 @@ def parts(views: PageViews, *, pairs: int) -> Iterator[PageViews]:
         start = stop
 
 
-def _sum_by_view(flags: NDArray[np.bool_], view: NDArray[np.int64], count: int) -> NDArray[np.float64]:
-    return np.bincount(view, weights=flags, minlength=count).astype(np.float64)
+def _sum_by_view(flags: NDArray[np.bool_], offsets: NDArray[np.int64]) -> NDArray[np.float64]:
+    sums = np.concatenate([[0], np.cumsum(flags)])
+    by_view: NDArray[np.float64] = (sums[offsets[1:]] - sums[offsets[:-1]]).astype(np.float64)
+    return by_view
 
 
-def _flat(sums: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The half-lives and columns of each event in one row."""
-    return sums.reshape(len(sums), sums.shape[1] * sums.shape[2])
+def _logs(sums: NDArray[np.float32]) -> list[NDArray[np.float32]]:
+    """log(1 + x) of each column for each half-life."""
+    return [np.log1p(sums[:, life, what]) for life in range(sums.shape[1]) for what in range(sums.shape[2])]
+
+
+def _story_of(keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The stories of pairs of a user and a story."""
+    return keys & (2**31 - 1)
 
 
 def _hours(now: NDArray[np.int64], then: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -379,8 +446,3 @@ def _units(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     """The vectors with length 1; zeros stay."""
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
     return (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
-
-
-def _dot(one: NDArray[np.float32], other: NDArray[np.float32]) -> NDArray[np.float32]:
-    products: NDArray[np.float32] = np.einsum("pd,pd->p", one, other).astype(np.float32)
-    return products

@@ -15,12 +15,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from drpn.state.growing import GrowingRows
 from drpn.state.keys import KeyRows
 
 NEVER = np.iinfo(np.int64).min
 """The time of a last event that has not happened."""
 MOST_HALF_LIVES = 12.0
 """Half-lives that one part may span: growing weights within it would lose small sums otherwise."""
+_MANY = 1000
+"""From this many events on, sorting them in two steps is faster."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +38,14 @@ class Order:
     """For each sorted event, the place of the first event of its row."""
     second_start: NDArray[np.int64]
     """The place of the first event of its row and second."""
+    first: NDArray[np.int64]
+    """The place of the first event of each row."""
     last: NDArray[np.int64]
     """The place of the last event of each row."""
+    sizes: NDArray[np.int64]
+    """How many events each row has."""
+    places: NDArray[np.int64]
+    """The place of each event among the sorted ones."""
 
     @property
     def has_earlier(self) -> NDArray[np.bool_]:
@@ -44,149 +53,183 @@ class Order:
         return self.second_start > self.row_start
 
     def unsorted(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Values of sorted events in the order of the events."""
-        result = np.empty_like(values)
-        result[self.which] = values
-        return result
+        """Values of sorted events, along the last axis, in the order of the events."""
+        return values.take(self.places, axis=-1)
 
     @classmethod
     def of(cls, rows: NDArray[np.int64], times: NDArray[np.int64]) -> "Order":
         """`times` never fall."""
-        which = np.argsort(rows, kind="stable")
-        rows, times = rows[which], times[which]
+        which = _sorting(rows)
+        rows, times = rows.take(which), times.take(which)
         place = np.arange(len(rows))
         new_row = np.ones(len(rows), np.bool_)
-        new_row[1:] = rows[1:] != rows[:-1]
+        np.not_equal(rows[1:], rows[:-1], out=new_row[1:])
         new_second = new_row.copy()
         new_second[1:] |= times[1:] != times[:-1]
-        ends = np.flatnonzero(np.append(new_row[1:], True)) if len(rows) else place
-        return cls(
-            which,
-            rows,
-            np.maximum.accumulate(np.where(new_row, place, 0)),
-            np.maximum.accumulate(np.where(new_second, place, 0)),
-            ends,
-        )
+        first = new_row.nonzero()[0]
+        last = np.empty_like(first)
+        last[:-1], last[-1:] = first[1:] - 1, len(rows) - 1
+        sizes = last - first + 1
+        second_start = np.maximum.accumulate(np.where(new_second, place, 0))
+        places = np.empty_like(place)
+        places[which] = place
+        return cls(which, rows, first.repeat(sizes), second_start, first, last, sizes, places)
 
 
 class RunningSums:
     """Sums of some columns of values, for each row and half-life."""
 
-    def __init__(self, columns: int, half_lives: Sequence[float] = ()) -> None:
+    def __init__(self, columns: int, half_lives: Sequence[float] = (), *, few: bool = False) -> None:
+        """`few`: a row has few events, as those of one user; single precision is then exact enough and half the memory.
+
+        Plain counts are exact in it anyway.
+        """
         self._half_lives = np.asarray(half_lives, np.float64)
-        # plain counts are exact in float32 and take half the memory
-        self._sums = np.zeros((0, max(len(half_lives), 1), columns), np.float64 if len(half_lives) else np.float32)
+        dtype = np.float64 if len(half_lives) and not few else np.float32
+        self._sums = GrowingRows(dtype, shape=(max(len(half_lives), 1), columns))
         # the moment of each row's sums: only the rows of a part decay, so that one event costs little
-        self._moments = np.zeros(0, np.int64)
+        self._moments = GrowingRows(np.int64)
 
     def before(
-        self, order: Order, times: NDArray[np.int64], values: NDArray[np.floating], *, record: bool = True
+        self,
+        order: Order,
+        times: NDArray[np.int64],
+        values: NDArray[Any],
+        *,
+        record: bool = True,
+        start: int | None = None,
     ) -> NDArray[np.float32]:
         """(events, half-lives, columns): the sums before each event; without `record` the events are forgotten.
 
-        `values` are (events, columns), 0 for what only asks.
+        `values` are (events, columns), 0 for what only asks. The weights of the events refer to the second `start`, by
+        default that of the first one. Inside, events are the last axis: numpy is fastest along a long one.
         """
         if not len(times):
-            return np.zeros((0, *self._sums.shape[1:]), np.float32)
-        rows, sizes = order.rows[order.last], np.diff(order.last, prepend=-1)
-        start = int(times[0])
-        known = _at(self._sums, rows, 0) * self._decay(rows, start)
-        weights = self._weights(times - start)[order.which]  # (events, half-lives)
-        weighted = values[order.which][:, None, :] * weights[:, :, None]
-        sums = np.zeros((len(times) + 1, *weighted.shape[1:]))
-        np.cumsum(weighted, axis=0, out=sums[1:])
-        earlier = np.repeat(known, sizes, axis=0) + (sums[order.second_start] - sums[order.row_start])
-        result = np.empty(weighted.shape, np.float32)
-        result[order.which] = earlier / weights[:, :, None]
+            return np.zeros((0, *self.shape), np.float32)
+        start = int(times[0]) if start is None else start
+        rows = order.rows[order.last]
+        known = self._sums.at(rows).transpose(1, 2, 0) * self._decay(rows, start)  # (half-lives, columns, rows)
+        weighted = values.T.take(order.which, axis=-1)[None]  # (1, columns, events)
+        weights = self._weights(times.take(order.which) - start) if len(self._half_lives) else None
+        if weights is not None:
+            weighted = weighted * weights  # (half-lives, columns, events)
+        sums = np.zeros((*weighted.shape[:2], len(times) + 1))
+        np.cumsum(weighted, axis=-1, out=sums[..., 1:])
+        at_start = sums.take(order.first, axis=-1)
+        earlier = sums.take(order.second_start, axis=-1)
+        earlier -= at_start.repeat(order.sizes, axis=-1)
+        earlier += known.repeat(order.sizes, axis=-1)
+        if weights is not None:
+            earlier /= weights
         if record:
-            self._sums = _grown(self._sums, order, 0)
-            self._sums[rows] = known + (sums[order.last + 1] - sums[order.row_start[order.last]])
+            reached = int(rows[-1]) + 1
+            self._sums.reach(reached)
+            self._sums.rows[rows] = (known + (sums.take(order.last + 1, axis=-1) - at_start)).transpose(2, 0, 1)
             if len(self._half_lives):
-                self._moments = _grown(self._moments, order, 0)
-                self._moments[rows] = np.maximum(self._moments[rows], start)
-        return result
+                self._moments.reach(reached)
+                self._moments.rows[rows] = np.maximum(self._moments.rows[rows], start)
+        return order.unsorted(earlier.astype(np.float32)).transpose(2, 0, 1)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The state by name: the rows in use and what they hold."""
-        return {"rows": self.in_use} | self.at(self.in_use)
+        rows = self._in_use
+        moments = {"moments": self._moments.at(rows)} if len(self._half_lives) else {}
+        return {"rows": rows, "sums": self._sums.at(rows)} | moments
 
-    def at(self, rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-        """What some rows hold, by name."""
-        moments = {"moments": _at(self._moments, rows, 0)} if len(self._half_lives) else {}
-        return {"sums": _at(self._sums, rows, 0)} | moments
+    def first_rows(self, count: int) -> dict[str, NDArray[Any]]:
+        """What the rows before number `count` hold, by name."""
+        held = {"sums": self._sums} | ({"moments": self._moments} if len(self._half_lives) else {})
+        for array in held.values():
+            array.reach(count)
+        return {name: array.rows[:count] for name, array in held.items()}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take the state that `arrays` returned."""
         rows = arrays["rows"]
-        size = int(rows[-1]) + 1 if len(rows) else 0
-        self._sums = np.zeros((size, *self._sums.shape[1:]), self._sums.dtype)
-        self._sums[rows] = arrays["sums"]
+        for name, array in {"sums": self._sums, "moments": self._moments}.items():
+            array.cut(0)
+            if name in arrays and len(rows):
+                array.reach(int(rows[-1]) + 1)
+                array.rows[rows] = arrays[name]
+
+    def keep(self, which: NDArray[np.bool_]) -> None:
+        """Keep some rows, which are then numbered from 0 on."""
+        self._sums.keep(which)
         if len(self._half_lives):
-            self._moments = np.zeros(size, np.int64)
-            self._moments[rows] = arrays["moments"]
+            self._moments.keep(which)
 
     @property
-    def in_use(self) -> NDArray[np.int64]:
-        """The rows that hold something: a sum, or the moment of one."""
-        rows = _in_use(self._sums, 0)
-        return np.union1d(rows, np.flatnonzero(self._moments)) if len(self._half_lives) else rows
+    def shape(self) -> tuple[int, ...]:
+        """(half-lives, columns)"""
+        return self._sums.rows.shape[1:]
 
-    def keep(self, rows: NDArray[np.int64]) -> None:
-        """Keep some rows, which are then numbered from 0 on."""
-        self._sums, self._moments = _at(self._sums, rows, 0), _at(self._moments, rows, 0)
+    @property
+    def _in_use(self) -> NDArray[np.int64]:
+        """The rows that hold something: a sum, or the moment of one."""
+        sums = self._sums.rows
+        rows = np.flatnonzero((sums != 0).reshape(len(sums), int(np.prod(self.shape))).any(1))
+        return np.union1d(rows, np.flatnonzero(self._moments.rows)) if len(self._half_lives) else rows
 
     def _weights(self, seconds: NDArray[np.int64]) -> NDArray[np.float64]:
-        if not len(self._half_lives):
-            return np.ones((len(seconds), 1))
-        weights: NDArray[np.float64] = np.exp2(seconds[:, None] / self._half_lives)
+        """(half-lives, 1, events): growing weights, by which later events count more."""
+        weights: NDArray[np.float64] = np.exp2(seconds / self._half_lives[:, None, None])
         return weights
 
     def _decay(self, rows: NDArray[np.int64], moment: int) -> NDArray[np.float64] | float:
-        """(rows, half-lives, 1): what is left of the sums of rows at a moment; sums do not grow at an earlier one."""
+        """(half-lives, 1, rows): what is left of the sums of rows at a moment; sums do not grow at an earlier one."""
         if not len(self._half_lives):
             return 1.0
-        seconds = np.minimum(_at(self._moments, rows, 0) - moment, 0)
-        decay: NDArray[np.float64] = np.exp2(seconds[:, None, None] / self._half_lives[:, None])
+        seconds = np.minimum(self._moments.at(rows) - moment, 0)
+        decay: NDArray[np.float64] = np.exp2(seconds / self._half_lives[:, None, None])
         return decay
 
 
 class KeyedSums:
     """Sums for keys, such as pairs of a user and a story; new keys get new rows."""
 
-    def __init__(self, columns: int, half_lives: Sequence[float] = ()) -> None:
-        self._rows, self._sums = KeyRows(), RunningSums(columns, half_lives)
+    def __init__(self, columns: int, half_lives: Sequence[float] = (), *, few: bool = False) -> None:
+        """The same as those of `RunningSums`."""
+        self._rows, self._sums = KeyRows(), RunningSums(columns, half_lives, few=few)
 
     def before(
-        self, keys: NDArray[np.int64], times: NDArray[np.int64], values: NDArray[np.floating], *, record: bool = True
+        self, keys: NDArray[np.int64], times: NDArray[np.int64], values: NDArray[Any], *, record: bool = True
     ) -> NDArray[np.float32]:
-        """(events, half-lives, columns): the sums before each event."""
-        return self.before_with_order(keys, times, values, record=record)[0]
+        """(events, half-lives, columns): the sums before each event. Keys whose values are all 0 get no row."""
+        given: NDArray[np.bool_] = np.any(values.T, axis=0)
+        rows = self._rows.rows(keys, given) if record else self._rows.rows_without_adding(keys, given)
+        at, start = (rows >= 0).nonzero()[0], int(times[0]) if len(times) else 0
+        if len(at) == len(rows):
+            return self._sums.before(Order.of(rows, times), times, values, record=record, start=start)
+        sums = np.zeros((*self._sums.shape, len(keys)), np.float32)
+        if len(at):
+            order = Order.of(rows[at], times[at])
+            found = self._sums.before(order, times[at], values[at], record=record, start=start)
+            sums[..., at] = found.transpose(1, 2, 0)
+        return sums.transpose(2, 0, 1)
 
     def before_with_order(
-        self, keys: NDArray[np.int64], times: NDArray[np.int64], values: NDArray[np.floating], *, record: bool = True
+        self, keys: NDArray[np.int64], times: NDArray[np.int64], values: NDArray[Any], *, record: bool = True
     ) -> tuple[NDArray[np.float32], Order]:
-        """The same, and the order of the events by key."""
+        """The same, and the order of the events by key; every key gets a row."""
         order = Order.of(self._rows.rows(keys) if record else self._rows.rows_without_adding(keys), times)
         return self._sums.before(order, times, values, record=record), order
+
+    def __len__(self) -> int:
+        return len(self._rows)
 
     @property
     def keys(self) -> NDArray[np.int64]:
         """The key of each row."""
         return self._rows.keys()
 
-    @property
-    def in_use(self) -> NDArray[np.int64]:
-        """The rows that hold something."""
-        return self._sums.in_use
-
-    def keep(self, rows: NDArray[np.int64]) -> None:
+    def keep(self, which: NDArray[np.bool_]) -> None:
         """Keep some rows, which are then numbered from 0 on."""
-        self._rows = KeyRows.of(self.keys[rows])
-        self._sums.keep(rows)
+        self._rows.keep(which)
+        self._sums.keep(which)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The state by name."""
-        return {"keys": self.keys} | self._sums.at(np.arange(len(self.keys)))
+        return {"keys": self.keys} | self._sums.first_rows(len(self))
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take the state that `arrays` returned."""
@@ -198,28 +241,30 @@ class OneArray:
     """A state that is one array, with a row for each row of the events."""
 
     def __init__(self, dtype: type[np.generic], missing: float) -> None:
-        self._state: NDArray[Any] = np.zeros(0, dtype)
+        self._state = GrowingRows(dtype, missing=missing)
         self._missing = missing
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """The state by name."""
-        return {"rows": _trimmed(self._state, self._missing)}
+        """The state by name, without the last rows that hold nothing."""
+        rows = self._state.rows
+        used = rows[::-1] != self._missing
+        return {"rows": rows[: len(rows) - int(used.argmax()) if used.any() else 0]}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take the state that `arrays` returned."""
-        self._state = np.array(arrays["rows"])
+        self._state.replace(arrays["rows"])
 
-    def keep(self, rows: NDArray[np.int64]) -> None:
+    def keep(self, which: NDArray[np.bool_]) -> None:
         """Keep some rows, which are then numbered from 0 on."""
-        self._state = self.at(rows)
+        self._state.keep(which)
 
     def at(self, rows: NDArray[np.int64]) -> NDArray[Any]:
         """The state of some rows."""
-        return _at(self._state, rows, self._missing)
+        return self._state.at(rows)
 
     def _set(self, order: Order, rows: NDArray[np.int64], values: NDArray[Any]) -> None:
-        self._state = _grown(self._state, order, self._missing)
-        self._state[rows] = values
+        self._state.reach(int(order.rows[-1]) + 1 if len(order.rows) else 0)
+        self._state.rows[rows] = values
 
 
 class FirstTimes(OneArray):
@@ -237,7 +282,7 @@ class FirstTimes(OneArray):
         # the place of the next event that counts, from the first of the row on
         following = np.minimum.accumulate(np.where(counts[order.which], place, nothing)[::-1])[::-1]
         first = following[order.row_start]
-        end = order.last[np.searchsorted(order.last, order.row_start)]
+        end = order.last.repeat(order.sizes)
         known = self.at(order.rows)
         within = np.where(first <= end, in_order[np.minimum(first, nothing - 1)], NEVER)
         if record:
@@ -309,30 +354,11 @@ class Sessions(OneArray):
         return order.unsorted(views - begun)
 
 
-def _at(state: NDArray[Any], rows: NDArray[np.int64], missing: float) -> NDArray[Any]:
-    """The state of some rows, `missing` for rows that it does not have yet."""
-    if not len(rows) or int(rows.max()) < len(state):
-        return state[rows]
-    values = np.full((len(rows), *state.shape[1:]), missing, state.dtype)
-    present = rows < len(state)
-    values[present] = state[rows[present]]
-    return values
-
-
-def _trimmed(state: NDArray[Any], missing: float) -> NDArray[Any]:
-    """The state without the last rows that hold nothing."""
-    used = _in_use(state, missing)
-    return state[: int(used[-1]) + 1 if len(used) else 0]
-
-
-def _in_use(state: NDArray[Any], missing: float) -> NDArray[np.int64]:
-    return np.flatnonzero((state != missing).reshape(len(state), int(np.prod(state.shape[1:]))).any(1))
-
-
-def _grown(state: NDArray[Any], order: Order, value: float) -> NDArray[Any]:
-    """The state with a row for every row of the order, `value` in new ones."""
-    rows = int(order.rows[-1]) + 1 if len(order.rows) else 0
-    if rows <= len(state):
-        return state
-    more = np.full((max(rows, 2 * len(state)) - len(state), *state.shape[1:]), value, state.dtype)
-    return np.concatenate([state, more])
+def _sorting(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The events sorted by row, those of one row as they came."""
+    if len(rows) < _MANY or int(rows.max()) >= 2**32:
+        return np.argsort(rows, kind="stable")
+    # numpy sorts numbers of 16 bits in linear time: by the lower half, then by the upper half
+    which = np.argsort(rows.astype(np.uint16), kind="stable")
+    upper = (rows >> 16).astype(np.uint16)
+    return which.take(np.argsort(upper.take(which), kind="stable")) if upper.any() else which

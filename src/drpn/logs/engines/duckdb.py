@@ -3,7 +3,7 @@
 import csv
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from drpn.errors import LogError, OutputError
 from drpn.logs.engines.engine import EngineError
 
 _BATCH_ROWS = 1 << 20
+_LITTLE_MEMORY = "64MB"
 _NO_PARTITIONS = {"hive_partitioning": False}
 """A folder called `clicked=1` adds no column and hides none."""
 
@@ -25,7 +26,7 @@ class DuckDB:
     """DuckDB in this process; tables and spilled data are stored in `scratch`."""
 
     def __init__(self, scratch: Path, *, memory: str = "2GB", threads: int | None = None) -> None:
-        self._scratch = scratch
+        self._scratch, self._memory = scratch, memory
         path = str(scratch.resolve())
         if "?" in path or not _is_text(path):  # before a question mark DuckDB writes `.wal`, so into another folder
             raise OutputError(
@@ -85,6 +86,13 @@ class DuckDB:
     def stream(self, expression: ir.Table) -> Iterator[pa.RecordBatch]:
         with _translate_errors(self._scratch):
             yield from expression.to_pyarrow_batches(chunk_size=_BATCH_ROWS)
+
+    def release_memory(self) -> None:
+        # a lower limit makes DuckDB drop what it holds, as far as it can
+        with suppress(duckdb.OutOfMemoryException):
+            self._connection.con.execute(f"SET memory_limit = '{_LITTLE_MEMORY}'")
+        with _translate_errors(self._scratch):
+            self._connection.con.execute(f"SET memory_limit = '{self._memory}'")
 
     def single_row(self, expression: ir.Table) -> dict[str, Any]:
         with _translate_errors(self._scratch):

@@ -36,5 +36,8 @@ class Engine(Protocol):
     def stream(self, expression: ir.Table) -> Iterator[pa.RecordBatch]:
         """The expression's rows in Arrow batches, never all in memory at once."""
 
+    def release_memory(self) -> None:
+        """Give back memory that holds parts of stored tables; later queries read them from disk again."""
+
     def single_row(self, expression: ir.Table) -> dict[str, Any]:
         """The one row of an aggregate."""
