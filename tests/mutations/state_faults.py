@@ -62,8 +62,8 @@ COUNTS = [
     Fault(
         "events of one second know each other",
         RUNNING,
-        "(sums[order.second_start] - sums[order.row_start])",
-        "(sums[np.arange(len(times))] - sums[order.row_start])",
+        "earlier = sums.take(order.second_start, axis=-1)",
+        "earlier = sums.take(np.arange(len(times)), axis=-1)",
     ),
     Fault("sums do not decay between parts", RUNNING, " * self._decay(rows, start)", ""),
     Fault(
@@ -82,14 +82,17 @@ COUNTS = [
     Fault(
         "unseen stories count as shown",
         LIVE,
-        "shown = (views.clicked | views.skipped) & is_view",
-        "shown = is_view",
+        "((views.clicked | views.skipped) & is_view).astype(np.float32)",
+        "is_view.astype(np.float32)",
     ),
     Fault(
-        "clicks without a page count for the story", LIVE, "clicks = views.clicked & is_view", "clicks = views.clicked"
+        "clicks without a page count for the story",
+        LIVE,
+        "(views.clicked & is_view).astype(np.float32)",
+        "views.clicked.astype(np.float32)",
     ),
     Fault("the next weekday", LIVE, "(moment // 24 + 3) % 7", "(moment // 24 + 4) % 7"),
-    Fault("front pages and pages of stories counted together", LIVE, "2 * stories + (pages > 0)", "2 * stories"),
+    Fault("front pages and pages of stories counted together", LIVE, "2 * stories + (pairs.pages > 0)", "2 * stories"),
     Fault(
         "page views of one second in two parts",
         LIVE,

@@ -131,6 +131,56 @@ def test_page_views_of_one_second_do_not_know_each_other(views: list[View]) -> N
     np.testing.assert_allclose(other.page[asked][:, columns], expected, rtol=1e-5, atol=1e-6)
 
 
+def test_stories_that_nobody_clicks_take_little_memory() -> None:
+    """Readers, subcategories, pages and stories in all combinations: only what was clicked is kept."""
+    random, views, size = np.random.default_rng(0), 400, 20
+    news = 1 + size * 4
+    rows = np.arange(news)
+    counts = LiveCounts(Stories(rows % 3, rows.astype(np.int32), np.full(news, START), np.zeros((news, 1), np.float32)))
+    clicked = np.zeros(views * size, np.bool_)
+    clicked[:: 50 * size] = True  # one click in fifty page views
+    whole = PageViews(
+        np.arange(1, views + 1),
+        START + np.arange(views),
+        random.integers(1, news, views),
+        np.zeros(views, np.int64),
+        np.zeros(views, np.bool_),
+        np.arange(views + 1) * size,
+        np.concatenate([1 + random.permutation(news - 1)[:size] for _ in range(views)]),
+        clicked,
+        ~clicked,
+    )
+    for part in parts(whole, pairs=500):
+        counts.observe(part)
+    keys = {name: len(array) for name, array in counts.arrays().items() if name.endswith(".keys")}
+    assert keys["user_story.keys"] == views * size  # when each was shown is needed
+    assert keys["user_subcategory.keys"] == keys["from_page.keys"] == int(clicked.sum())
+    assert keys["after.keys"] <= int(clicked.sum())
+
+
+def test_two_threads_give_the_same_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    random, views, size = np.random.default_rng(1), 300, 100
+    clicked = random.random(views * size) < 0.1
+    whole = PageViews(
+        random.integers(1, 30, views),
+        START + np.sort(random.integers(0, 3_000, views)),
+        random.integers(0, len(STORIES), views),
+        random.integers(0, 3, views),
+        np.zeros(views, np.bool_),
+        np.arange(views + 1) * size,
+        random.integers(1, len(STORIES), views * size),
+        clicked,
+        ~clicked,
+    )
+    one, two = live_counts(), live_counts()
+    with_threads = two.observe(whole)
+    monkeypatch.setattr("drpn.state.counts._PAIRS_FOR_THREADS", 10**9)
+    for alone, together in zip(one.observe(whole), with_threads, strict=True):
+        np.testing.assert_array_equal(alone, together)
+    for name, array in one.arrays().items():
+        np.testing.assert_array_equal(array, two.arrays()[name], err_msg=name)
+
+
 @slow
 @given(logs(), st.integers(0, 10**8))
 def test_questions_leave_no_trace(views: list[View], later: int) -> None:

@@ -41,6 +41,40 @@ def test_keys_keep_their_rows_when_the_table_grows() -> None:
         assert (table.find(keys + 2**62) == -1).all()
 
 
+@given(st.lists(st.lists(st.tuples(any_key, st.booleans()), max_size=30), max_size=8))
+def test_only_some_keys_are_new(parts: list[list[tuple[int, bool]]]) -> None:
+    """Keys that are not marked as new are looked up; asking first names the same rows."""
+    table, known = KeyRows(), dict[int, int]()
+    for part in parts:
+        keys, new = array([key for key, _ in part]), np.array([mark for _, mark in part], np.bool_)
+        asked = table.rows_without_adding(keys, new).tolist()
+        assert len(table) == len(known)
+        for key, mark in part:
+            if mark:
+                known.setdefault(key, len(known))
+        assert asked == table.rows(keys, new).tolist() == [known.get(key, -1) for key, _ in part]
+        assert table.keys().tolist() == list(known)
+
+
+def test_equal_and_colliding_keys_in_one_part() -> None:
+    """A part of many keys, most of them twice, in a small table: places are wanted by several keys at once."""
+    random = np.random.default_rng(3)
+    keys = random.integers(0, 400, 600)
+    table, known = KeyRows(), dict[int, int]()
+    for key in keys.tolist():
+        known.setdefault(key, len(known))
+    assert table.rows(keys).tolist() == [known[key] for key in keys.tolist()]
+    assert table.keys().tolist() == list(known)
+
+
+def test_kept_keys_are_numbered_from_0() -> None:
+    table = KeyRows.of(array(range(0, 3000, 3)))
+    table.keep(table.keys() % 2 == 0)
+    assert table.keys().tolist() == list(range(0, 3000, 6))
+    assert table.find(array([0, 3, 6, 2994])).tolist() == [0, -1, 1, 499]
+    assert table.rows(array([3, 6])).tolist() == [500, 1]
+
+
 def test_finding_adds_nothing() -> None:
     table = KeyRows()
     table.rows(array([5, 7]))

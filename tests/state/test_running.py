@@ -106,6 +106,48 @@ def test_sums_of_keys_are_those_of_rows(log: Log) -> None:
         )
 
 
+@given(logs())
+def test_asking_about_keys_answers_as_recording_would(log: Log) -> None:
+    keyed = KeyedSums(1, HALF_LIVES)
+    for part in log.parts:
+        _, times, values, _ = columns(part)
+        keys = np.array([event.row for event in part]) * 2**40 - 7
+        known = keyed.keys.tolist()
+        asked = keyed.before(keys, times, values[:, None], record=False)
+        assert keyed.keys.tolist() == known
+        np.testing.assert_array_equal(asked, keyed.before(keys, times, values[:, None]))
+
+
+@given(logs())
+def test_only_keys_with_a_value_get_a_row(log: Log) -> None:
+    keyed = KeyedSums(1, HALF_LIVES)
+    for part in log.parts:
+        _, times, values, _ = columns(part)
+        keyed.before(np.array([event.row for event in part]), times, values[:, None])
+    assert sorted(keyed.keys.tolist()) == sorted({event.row for event in log.events if event.value})
+
+
+def test_single_precision_suffices_for_the_events_of_a_user() -> None:
+    """Ten thousand events, two minutes apart, in parts of an hour."""
+    times = 1_700_000_000 + np.arange(0, 10_000 * 120, 120)
+    few, many = RunningSums(1, (np.inf, 172_800.0), few=True), RunningSums(1, (np.inf, 172_800.0))
+    for start in range(0, len(times), 30):
+        part = times[start : start + 30]
+        order = Order.of(np.zeros(len(part), np.int64), part)
+        one, other = (sums.before(order, part, np.ones((len(part), 1))) for sums in (few, many))
+        np.testing.assert_allclose(one, other, rtol=1e-5)
+    assert few.arrays()["sums"].dtype == np.float32
+
+
+@pytest.mark.parametrize("largest", [40, 50_000, 2**17, 80_000_000, 2**40])
+def test_many_events_are_sorted_by_row_and_stay_in_order(largest: int) -> None:
+    random = np.random.default_rng(largest)
+    rows = random.integers(0, largest, 20_000)
+    order = Order.of(rows, np.arange(len(rows)))
+    assert order.which.tolist() == sorted(range(len(rows)), key=lambda event: (rows[event], event))
+    assert (order.unsorted(order.rows) == rows).all()
+
+
 def test_sums_neither_overflow_nor_vanish_in_months_of_events() -> None:
     """An event a minute for ninety days, in parts of two hours: a naive sum of growing weights overflows after days."""
     times = 1_700_000_000 + np.arange(0, 90 * DAY, 60)

@@ -188,7 +188,10 @@ class LiveCounts:
         self._after, self._after_clicks = KeyedSums(1), RunningSums(1)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """The state as arrays by name, from which `restore` makes one that gives the same numbers ever after."""
+        """The state as arrays by name, from which `restore` makes one that gives the same numbers ever after.
+
+        Some share the memory of the state: copy them if page views are to be observed before they are used.
+        """
         return {
             f"{name}.{part}": array for name, state in self._states().items() for part, array in state.arrays().items()
         }

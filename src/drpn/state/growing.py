@@ -8,6 +8,9 @@ from numpy.typing import NDArray
 _GROWTH = 1.5
 """How much more space is reserved when an array is full. Memory is only taken by rows that exist."""
 
+_AT_ONCE = 1 << 20
+"""Rows that are moved together when some are dropped."""
+
 
 class GrowingRows:
     """Rows of one shape, numbered from 0 on."""
@@ -57,5 +60,10 @@ class GrowingRows:
     def keep(self, which: NDArray[np.bool_]) -> None:
         """Keep some rows, which are then numbered from 0 on."""
         self.reach(len(which))
-        self._space = self.rows[which]
-        self._count = len(self._space)
+        count = 0
+        for start in range(0, len(which), _AT_ONCE):
+            part = slice(start, min(start + _AT_ONCE, len(which)))
+            kept = self._space[part][which[part]]
+            self._space[count : count + len(kept)] = kept
+            count += len(kept)
+        self.cut(count)
