@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 LIVES = {"10 min": 600, "30 min": 1_800, "2 h": 7_200, "8 h": 28_800, "48 h": 172_800}
 NEVER_HOURS = 240.0
@@ -17,6 +18,7 @@ class Story(NamedTuple):
     subcategory: int
     published: int | None
     vector: tuple[float, ...]
+    together: tuple[float, ...]
 
 
 class View(NamedTuple):
@@ -60,7 +62,14 @@ def known_before(views: list[View], stories: list[Story]) -> tuple[list[dict[str
         earlier = [other for other in views[:number] if other.time < view.time]
         events = [event for other in earlier for event in _events(other, views)]
         pages.append(_page(view, earlier, events, _last_click(view, views)))
-        pairs += [_pair(view, story, events, stories, _last_click(view, views)) for story in view.stories]
+        pairs += [
+            _pair(view, story, events, stories, _last_click(view, views))
+            | {
+                f"similarity to readers by {name}": _similarity_to_readers(view, story, views, vectors)
+                for name, vectors in (("text", [s.vector for s in stories]), ("clicks", [s.together for s in stories]))
+            }
+            for story in view.stories
+        ]
     return pairs, pages
 
 
@@ -176,3 +185,34 @@ def _similarity(about: Story, events: list[Event], now: int, life: float, storie
         total += 0.5 ** ((now - event.view.time) / life) * np.array(stories[event.story].vector)
     length = float(np.linalg.norm(total))
     return float(np.dot(about.vector, total)) / length if length else 0.0
+
+
+def _similarity_to_readers(view: View, story: int, views: list[View], vectors: list[tuple[float, ...]]) -> float:
+    """The product of the user's taste with the decayed sum of those of the earlier readers of the story."""
+    taste, total, count = _taste(view, views, vectors), 0.0, 0.0
+    for other in views:
+        if other.time < view.time and not other.past:
+            clicked = [one for one, is_clicked in zip(other.stories, other.clicked, strict=True) if is_clicked]
+            weight = clicked.count(story) * 0.5 ** ((view.time - other.time) / 86_400)
+            if weight:
+                total += weight * float(np.dot(taste, _taste(other, views, vectors)))
+                count += weight
+    return total / (count + 1)
+
+
+def _taste(view: View, views: list[View], vectors: list[tuple[float, ...]]) -> NDArray[np.float64]:
+    """The direction of the user's clicks so far, minus the mean over all earlier page views, as a unit vector."""
+    own = _direction(view, views, vectors)
+    earlier = [_direction(other, views, vectors) for other in views if other.time < view.time and not other.past]
+    difference = own - np.mean(earlier, axis=0) if own.any() and earlier else own
+    return difference / max(float(np.linalg.norm(difference)), 0.05)
+
+
+def _direction(view: View, views: list[View], vectors: list[tuple[float, ...]]) -> NDArray[np.float64]:
+    total = np.zeros(len(vectors[0]))
+    for other in views:
+        if other.user == view.user and other.time < view.time:
+            for one, is_clicked in zip(other.stories, other.clicked, strict=True):
+                total += np.multiply(vectors[one], is_clicked)
+    length = float(np.linalg.norm(total))
+    return total / length if length else total

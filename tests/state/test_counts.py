@@ -16,14 +16,14 @@ from drpn.state.running import NEVER
 from reference.live_counts import Story, View, known_before
 
 START = int(datetime(2026, 5, 18, 6, tzinfo=UTC).timestamp())
-NO_STORY = Story(0, 0, None, (0.0, 0.0))
+NO_STORY = Story(0, 0, None, (0.0, 0.0), (0.0, 0.0, 0.0))
 STORIES = [
     NO_STORY,
-    Story(1, 1, START - 5_000, (1.0, 0.0)),
-    Story(1, 2, START + 90, (0.6, 0.8)),
-    Story(2, 3, None, (0.0, -1.0)),
-    Story(0, 0, START - 40 * 86_400, (0.0, 0.0)),
-    Story(2, 0, START, (-0.8, 0.6)),
+    Story(1, 1, START - 5_000, (1.0, 0.0), (0.5, 0.1, 0.0)),
+    Story(1, 2, START + 90, (0.6, 0.8), (0.4, -0.3, 0.0)),
+    Story(2, 3, None, (0.0, -1.0), (-0.2, 0.0, 1.5)),
+    Story(0, 0, START - 40 * 86_400, (0.0, 0.0), (0.0, 0.0, 0.0)),
+    Story(2, 0, START, (-0.8, 0.6), (0.1, 0.9, 0.3)),
 ]
 slow = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
@@ -59,13 +59,14 @@ def page_views(views: list[View]) -> PageViews:
 
 
 def live_counts() -> LiveCounts:
-    category, subcategory, published, vectors = zip(*STORIES, strict=True)
+    category, subcategory, published, vectors, together = zip(*STORIES, strict=True)
     return LiveCounts(
         Stories(
             np.array(category, np.int32),
             np.array(subcategory, np.int32),
             np.array([NEVER if time is None else time for time in published], np.int64),
             np.array(vectors, np.float32),
+            np.array(together, np.float32),
         )
     )
 
@@ -136,7 +137,9 @@ def test_stories_that_nobody_clicks_take_little_memory() -> None:
     random, views, size = np.random.default_rng(0), 400, 20
     news = 1 + size * 4
     rows = np.arange(news)
-    counts = LiveCounts(Stories(rows % 3, rows.astype(np.int32), np.full(news, START), np.zeros((news, 1), np.float32)))
+    counts = LiveCounts(
+        Stories(rows % 3, rows.astype(np.int32), np.full(news, START), *np.zeros((2, news, 1), np.float32))
+    )
     clicked = np.zeros(views * size, np.bool_)
     clicked[:: 50 * size] = True  # one click in fifty page views
     whole = PageViews(

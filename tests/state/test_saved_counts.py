@@ -24,6 +24,7 @@ def some_stories(seed: int = 0) -> Stories:
         random.integers(0, 6, NEWS).astype(np.int32),
         START - random.integers(0, 10**5, NEWS),
         vectors,
+        random.normal(size=(NEWS, 3)).astype(np.float32),
     )
 
 

@@ -42,9 +42,9 @@ class LiveContext:
         published = np.array(arrays.array("counts/published"))
         if "news/published" not in arrays:  # then a story is published when it is first shown
             published[published == NEVER] = _NOW
-        names = ("news/category", "news/subcategory", "counts/vectors")
-        category, subcategory, vectors = (np.array(arrays.array(name)) for name in names)
-        self._counts = LiveCounts(Stories(category, subcategory, published, vectors))
+        names = ("news/category", "news/subcategory", "counts/vectors", "counts/story_factors")
+        category, subcategory, vectors, together = (np.array(arrays.array(name)) for name in names)
+        self._counts = LiveCounts(Stories(category, subcategory, published, vectors, together))
         stored = [name.removesuffix(".npy") for name in arrays.checksums if name.startswith("counts/")]
         self._counts.restore({name.removeprefix("counts/"): arrays.array(name) for name in stored})
         self._stories = {news_id: row for row, news_id in enumerate(bundle.data.news_ids) if row}
@@ -166,8 +166,10 @@ class LiveContext:
             known, count = self._counts.stories, len(missing)
             first = len(known.category)
             self._stories |= {news_id: first + place for place, news_id in enumerate(missing)}
-            unknown, vectors = np.zeros(count, np.int32), np.zeros((count, known.vectors.shape[1]), np.float32)
-            self._counts.stories = _joined(known, Stories(unknown, unknown, np.full(count, published), vectors))
+            unknown = np.zeros(count, np.int32)
+            vectors, together = (np.zeros((count, one.shape[1]), np.float32) for one in (known.vectors, known.together))
+            later = Stories(unknown, unknown, np.full(count, published), vectors, together)
+            self._counts.stories = _joined(known, later)
         return [self._stories[news_id] for news_id in news_ids]
 
     def _describe(self, stories: Sequence[NewStory]) -> Stories:
@@ -181,6 +183,7 @@ class LiveContext:
             rows.subcategory.numpy(),
             np.array(times, np.int64),
             empty if self._texts is None else self._texts.read(rows.words.numpy()),
+            np.zeros((len(stories), self._counts.stories.together.shape[1]), np.float32),
         )
 
 
@@ -188,4 +191,4 @@ def _joined(one: Stories, other: Stories) -> Stories:
     def both(name: str) -> Any:
         return np.concatenate([getattr(one, name), getattr(other, name).astype(getattr(one, name).dtype)])
 
-    return Stories(both("category"), both("subcategory"), both("published"), both("vectors"))
+    return Stories(both("category"), both("subcategory"), both("published"), both("vectors"), both("together"))

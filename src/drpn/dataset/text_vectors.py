@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drpn.dataset.arrays import Array
+from drpn.state.text_sums import units
 
 SIZE = 64
 """Dimensions that are compared."""
@@ -31,10 +32,3 @@ class TextVectors:
         """(texts, size): the unit vector of each text; zeros without a word that has a vector."""
         sums = [self.table[words[row]].sum(0) for row in range(len(words))]
         return units(np.stack(sums) if sums else np.zeros((0, self.table.shape[1]), np.float32))
-
-
-def units(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The vectors with length 1; zeros stay."""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    result: NDArray[np.float32] = (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
-    return result

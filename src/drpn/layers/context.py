@@ -1,7 +1,8 @@
 """A score from what a site knows at the moment of ranking: running counts, the page and the reader.
 
-Each feature enters as its quantile in training and as its standardised value. Residual blocks follow, each with a norm,
-a hidden layer and dropout. With attention over the list, every candidate also reads the others of its page.
+Each feature enters as its quantile in training, as its standardised value, and by a learned function that is linear
+between quantiles (Gorishniy et al., NeurIPS 2022). Residual blocks follow, each with a norm, a hidden layer and
+dropout. With attention over the list, every candidate also reads the others of its page.
 """
 
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from drpn.state.counts import HALF_LIVES, PAGE, PAIR, USER_PAGE, USER_PAIR
 _QUANTILES = 256
 _MOST = 5.0
 """Standardised values are cut at this many standard deviations."""
+_PIECES, _PIECE_SIZE = 12, 8
+"""Pieces of the learned function of a feature, and how many numbers it has."""
 _INPUT_DROPOUT = 0.1
 """Share of the features that training hides; on validation days of EB-NeRD 0.1 was better than none, 0.3 worse."""
 _PAIR = {name: place for place, name in enumerate(PAIR)}
@@ -25,6 +28,7 @@ TEXT = (
     "similarity to clicks",
     "similarity to recent clicks",
     "similarity to recent skips",
+    "similarity to readers by text",
     "similarity to page",
     "has text",
 )
@@ -111,6 +115,22 @@ class Quantiles(nn.Module):
         return torch.cat([quantile, standard], dim=-1)
 
 
+class Pieces(nn.Module):
+    """A learned function of each feature: linear between quantiles of training, then rectified."""
+
+    def __init__(self, features: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(0.1 * torch.randn(features, _PIECES, _PIECE_SIZE))
+
+    def forward(self, values: Float[Tensor, "... F"], edges: Float[Tensor, "F Q"]) -> Float[Tensor, "... G"]:
+        """The values of the functions; `edges` are quantiles of the features."""
+        ends = edges[:, torch.linspace(0, edges.shape[1] - 1, _PIECES + 1, device=edges.device).long()]
+        low, high = ends[:, :-1], ends[:, 1:]
+        along = ((values.unsqueeze(-1) - low) / (high - low).clamp_min(1e-6)).clamp(0, 1)  # of each piece
+        read: Tensor = torch.einsum("...fp,fpe->...fe", along, self.weight).relu().flatten(-2)
+        return read
+
+
 class Residual(nn.Module):
     """x + a hidden layer of norm(x)."""
 
@@ -167,9 +187,11 @@ class ContextView(nn.Module):
         self.register_buffer("places", _places(user=user, text=text), persistent=False)
         features = len(self.places)
         self.quantiles = Quantiles(features)
+        self.pieces = Pieces(features)
         self.columns = nn.ModuleList([nn.Embedding(codes, 8) for codes in shape.user] if user else [])
         relative = features + 1 if attention else 0
-        self.first = nn.Linear(2 * features + 8 * len(self.columns) + relative, size)
+        width = (2 + _PIECE_SIZE) * features + 8 * len(self.columns) + relative
+        self.first = nn.Linear(width, size)
         self.blocks = nn.ModuleList([Residual(size, dropout) for _ in range(blocks)])
         self.attention = ListAttention(size, 8) if attention else None
         self.norm = nn.LayerNorm(size, bias=False)  # a constant of all scores has no effect
@@ -191,7 +213,7 @@ class ContextView(nn.Module):
         kind = self.first.weight.dtype
         features = derive(pair.to(kind), page.to(kind).unsqueeze(1).expand(-1, pair.shape[1], -1))[..., self.places]
         values = self.quantiles(features.flatten(0, 1)).unflatten(0, features.shape[:2])
-        parts = [values]
+        parts = [self.dropout(values), self.pieces(features, self.quantiles.edges)]
         if len(self.columns):
             reader = torch.cat([table(codes[:, place].long()) for place, table in enumerate(self.columns)], dim=-1)
             parts.append(reader.unsqueeze(1).expand(-1, values.shape[1], -1))
@@ -201,7 +223,7 @@ class ContextView(nn.Module):
             length = present.sum(1, keepdim=True).clamp_min(1)
             mean = (quantile * present).sum(1, keepdim=True) / length
             parts += [quantile - mean, length.log().expand(-1, values.shape[1], -1) / 4]
-        hidden = self.first(self.dropout(torch.cat(parts, dim=-1)))
+        hidden = self.first(torch.cat(parts, dim=-1))
         for place, block in enumerate(self.blocks):
             hidden = block(hidden)
             if self.attention is not None and place == 0:

@@ -4,8 +4,8 @@ readers/   clicked skipped user page columns: one row for each impression of tra
            order, after the padding row
 pairs/     counts: one row for each of their candidates
 counts/    the counts as of the end of the log, which recommendations start from: all arrays of `LiveCounts`, and
-           vectors and published of stories, word_vectors for the texts of later stories, columns of users as last
-           seen, and where the groups of a column of numbers begin
+           vectors, story_factors and published of stories, word_vectors for the texts of later stories, columns of
+           users as last seen, and where the groups of a column of numbers begin
 """
 
 from typing import Any
@@ -17,15 +17,17 @@ from numpy.typing import NDArray
 from drpn.dataset.arrays import ArrayWriter
 from drpn.dataset.folder import SPLITS, Dataset, Impressions
 from drpn.dataset.reader_columns import COLUMNS, GROUP, edges, group_numbers
-from drpn.dataset.text_vectors import TextVectors, units
+from drpn.dataset.text_vectors import TextVectors
 from drpn.logs.engines.engine import Engine
 from drpn.preparation.impressions import PAGE as PAGE_COLUMN
 from drpn.preparation.settings import DataSettings
 from drpn.preparation.split import within
+from drpn.preparation.story_factors import story_factors
 from drpn.progress import Progress
 from drpn.state.counts import HOUR, PAGE, PAIR, LiveCounts, PageViews, Stories, parts
 from drpn.state.moving_profile import profiles_before
 from drpn.state.running import NEVER
+from drpn.state.text_sums import units
 
 _PAIRS_AT_ONCE = 200_000
 _KEPT = 3 * 24 * HOUR
@@ -49,7 +51,7 @@ def write_live(
     engine.release_memory()
     wanted = readers > 0
     texts = _text_vectors(dataset)
-    stories = describe_stories(dataset, views, texts)
+    stories = describe_stories(dataset, views, texts, before=int(views.times[wanted][0]))
     rows, pairs = int(wanted.sum()) + 1, sum(len(split.candidates) for split in splits)
     with progress.stage("profiles as of each impression", len(wanted)) as advance:
         profiles = profiles_before(
@@ -99,6 +101,7 @@ def _write_end(
     for name, array in state.arrays().items():
         writer.array(f"counts/{name}", array)
     writer.array("counts/vectors", state.stories.vectors)
+    writer.array("counts/story_factors", state.stories.together)
     writer.array("counts/published", state.stories.published)
     if texts is not None:
         writer.array("counts/word_vectors", texts.table)
@@ -107,15 +110,24 @@ def _write_end(
     writer.array("counts/columns", latest)
 
 
-def describe_stories(dataset: Dataset, views: PageViews, texts: TextVectors | None) -> Stories:
-    """Category, publication and text of each story."""
+def describe_stories(dataset: Dataset, views: PageViews, texts: TextVectors | None, *, before: int) -> Stories:
+    """Category, publication and text of each story, and which were clicked together before a second."""
     arrays = dataset.arrays
     return Stories(
         np.asarray(arrays.array("news/category")),
         np.asarray(arrays.array("news/subcategory")),
         _published(dataset, views),
         _story_vectors(dataset, texts),
+        _factors_before(views, before, len(dataset.news_ids)),
     )
+
+
+def _factors_before(views: PageViews, second: int, news: int) -> NDArray[np.float32]:
+    """The vectors of stories from clicks before a second."""
+    earlier = int(views.offsets[np.searchsorted(views.times, second)])
+    clicks = np.flatnonzero(views.clicked[:earlier])
+    users = views.users[np.searchsorted(views.offsets, clicks, side="right") - 1]
+    return story_factors(users, views.stories[clicks].astype(np.int64), news=news)
 
 
 def _page_views(

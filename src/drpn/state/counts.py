@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from drpn.state.audience import Audience
 from drpn.state.running import (
     MOST_HALF_LIVES,
     NEVER,
@@ -24,7 +25,7 @@ from drpn.state.running import (
     RunningSums,
     Sessions,
 )
-from drpn.state.text_sums import similarities_to, sum_of_rows
+from drpn.state.text_sums import similarities_to, sum_of_rows, units
 from drpn.state.threads import run_together
 
 MINUTE, HOUR = 60, 3600
@@ -33,6 +34,8 @@ LONGEST_PART = int(MOST_HALF_LIVES * min(HALF_LIVES.values()))
 """Seconds that one part of a log may span."""
 SESSION_GAP = 30 * MINUTE
 """A page view this much later than the user's last one begins a new session."""
+AUDIENCE_LIFE = 24 * HOUR
+"""Half-life of the readers of a story."""
 LONG_AGO = 240.0
 """Hours that stand for never and for anything longer ago."""
 
@@ -60,6 +63,8 @@ USER_PAIR = (
     "similarity to recent clicks",
     "similarity to recent skips",
     "clicks after last click",
+    "similarity to readers by text",
+    "similarity to readers by clicks",
 )
 """The counts for each candidate that know who reads."""
 PAIR = (
@@ -100,6 +105,8 @@ class Stories:
     """Seconds since 1970; `NEVER` if unknown."""
     vectors: NDArray[np.float32]
     """Unit vectors of their texts; zeros without a text."""
+    together: NDArray[np.float32]
+    """Vectors by which stories that the same users clicked are similar; zeros for stories that came later."""
 
 
 class PageViews(NamedTuple):
@@ -167,6 +174,17 @@ class _Pairs(NamedTuple):
     subcategory: NDArray[np.int64]
 
 
+class _Tastes(NamedTuple):
+    """Sums of vectors of the stories that the user of each page view clicked and skipped so far."""
+
+    clicked: NDArray[np.float32]
+    """(page views, 2, size) of their texts: all, and recent ones."""
+    skipped: NDArray[np.float32]
+    """(page views, 1, size) of their texts: recent ones."""
+    together: NDArray[np.float32]
+    """(page views, size) of `Stories.together`, of clicks."""
+
+
 class LiveCounts:
     """Counts as of a moment, which page views update."""
 
@@ -180,6 +198,9 @@ class LiveCounts:
         self._user, self._last_view, self._sessions = RunningSums(4), LastTimes(), Sessions(SESSION_GAP)
         self._text = RunningSums(stories.vectors.shape[1], (np.inf, HALF_LIVES["48 h"]), few=True)
         self._skipped_text = RunningSums(stories.vectors.shape[1], (HALF_LIVES["48 h"],), few=True)
+        self._together = RunningSums(stories.together.shape[1], (np.inf,), few=True)
+        self._text_readers = Audience(stories.vectors.shape[1], AUDIENCE_LIFE)
+        self._click_readers = Audience(stories.together.shape[1], AUDIENCE_LIFE)
         self._user_category = KeyedSums(3, (np.inf, HALF_LIVES["2 h"]), few=True)
         self._user_subcategory = KeyedSums(1)
         self._user_story, self._last_shown = KeyedSums(3), LastTimes()
@@ -220,12 +241,12 @@ class LiveCounts:
         self._user_story.keep(kept)
         self._last_shown.keep(kept)
 
-    def _states(self) -> dict[str, RunningSums | KeyedSums | OneArray]:
+    def _states(self) -> dict[str, RunningSums | KeyedSums | OneArray | Audience]:
         """Everything that page views change, by name."""
         return {
             name.removeprefix("_"): state
             for name, state in vars(self).items()
-            if isinstance(state, RunningSums | KeyedSums | OneArray)
+            if isinstance(state, RunningSums | KeyedSums | OneArray | Audience)
         }
 
     def observe(self, views: PageViews, *, record: bool = True) -> Known:
@@ -237,13 +258,13 @@ class LiveCounts:
         if not len(sizes):
             return Known(np.zeros((0, len(PAIR)), np.float32), np.zeros((0, len(PAGE)), np.float32))
         view = np.repeat(np.arange(len(sizes)), sizes)
-        page, tastes, last = self._page(views, view, record=record)
-        return Known(self._pairs(views, view, page, tastes, last, record=record), page)
+        page, clicks, last = self._page(views, view, record=record)
+        return Known(self._pairs(views, view, page, clicks, last, record=record), page)
 
     def _page(
         self, views: PageViews, view: NDArray[np.int64], *, record: bool
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.int64]]:
-        """The columns of PAGE, the text vectors of the clicks of each user, and the story that each clicked last."""
+    ) -> tuple[NDArray[np.float32], "_Tastes", NDArray[np.int64]]:
+        """The columns of PAGE, what each user clicked and skipped, and the story that each clicked last."""
         count, times, is_view = len(views.users), views.times, ~views.past
         clicks = _sum_by_view(views.clicked, views.offsets)
         shows = _sum_by_view(views.clicked | views.skipped, views.offsets)
@@ -260,12 +281,11 @@ class LiveCounts:
         liked, disliked = (
             sum_of_rows(self.stories.vectors, views.stories[at], view[at], count) for at in (clicked, skipped)
         )
-        tastes = np.concatenate(
-            [
-                self._text.before(users, times, liked, record=record),
-                self._skipped_text.before(users, times, disliked, record=record),
-            ],
-            axis=1,
+        co_clicked = sum_of_rows(self.stories.together, views.stories[clicked], view[clicked], count)
+        tastes = _Tastes(
+            self._text.before(users, times, liked, record=record),
+            self._skipped_text.before(users, times, disliked, record=record),
+            self._together.before(users, times, co_clicked, record=record)[:, 0],
         )
 
         first_click = np.zeros(count, np.int64)
@@ -288,14 +308,14 @@ class LiveCounts:
             moment % 24,
             (moment // 24 + 3) % 7,  # 1970 began on a Thursday; 0 is Monday
         ]
-        return np.stack(columns, axis=1).astype(np.float32), _units(tastes), last
+        return np.stack(columns, axis=1).astype(np.float32), tastes, last
 
     def _pairs(
         self,
         views: PageViews,
         view: NDArray[np.int64],
         page: NDArray[np.float32],
-        tastes: NDArray[np.float32],
+        tastes: "_Tastes",
         last: NDArray[np.int64],
         *,
         record: bool,
@@ -321,6 +341,7 @@ class LiveCounts:
             lambda: self._user_story_columns(pairs, record=record),
             lambda: self._following_columns(pairs, last, record=record),
             lambda: self._text_columns(views, view, tastes),
+            lambda: self._reader_columns(views, view, tastes, record=record),
             threads=len(view) >= _PAIRS_FOR_THREADS,
         )
         by_name = {name: column for several in columns for name, column in several.items()}
@@ -387,10 +408,24 @@ class LiveCounts:
             "category of page": (category > 0) & (category == self.stories.category[pages]),
         }
 
-    def _text_columns(self, views: PageViews, view: NDArray[np.int64], tastes: NDArray[np.float32]) -> _Columns:
+    def _reader_columns(
+        self, views: PageViews, view: NDArray[np.int64], tastes: "_Tastes", *, record: bool
+    ) -> _Columns:
+        """How similar the user is to the readers that clicked the story."""
+        by_text, by_clicks = (
+            audience.before(sums, views.times, views.stories, view, views.clicked, ~views.past, record=record)
+            for audience, sums in (
+                (self._text_readers, tastes.clicked[:, 0]),
+                (self._click_readers, tastes.together),
+            )
+        )
+        return {"similarity to readers by text": by_text, "similarity to readers by clicks": by_clicks}
+
+    def _text_columns(self, views: PageViews, view: NDArray[np.int64], tastes: "_Tastes") -> _Columns:
         """How similar the story is to what the user clicked and skipped, and to the page."""
         vectors = self.stories.vectors
-        others = np.concatenate([tastes, vectors[views.pages][:, None]], axis=1)
+        read = units(np.concatenate([tastes.clicked, tastes.skipped], axis=1))
+        others = np.concatenate([read, vectors[views.pages][:, None]], axis=1)
         names = ("similarity to clicks", "similarity to recent clicks", "similarity to recent skips")
         similarities = similarities_to(vectors, views.stories, others, view)
         has_text = similarities_to(vectors, views.stories, vectors[:, None], views.stories)[0] > 0
@@ -443,9 +478,3 @@ def _hours(now: NDArray[np.int64], then: NDArray[np.int64]) -> NDArray[np.float6
     """Hours between, at most `LONG_AGO`; `LONG_AGO` for `NEVER`."""
     seconds = np.where(then == NEVER, np.inf, now - np.maximum(then, now - 10**9))
     return np.clip(seconds / HOUR, 0, LONG_AGO)
-
-
-def _units(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The vectors with length 1; zeros stay."""
-    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    return (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)

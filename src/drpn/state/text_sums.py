@@ -46,3 +46,9 @@ def similarities_to(
         one, other = vectors.take(rows[part], axis=0), others.take(which[part], axis=0)
         np.einsum("pd,pkd->kp", one, other, out=products[:, part])
     return products
+
+
+def units(vectors: NDArray[np.floating]) -> NDArray[np.float32]:
+    """The vectors along the last axis with length 1; zeros stay."""
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
