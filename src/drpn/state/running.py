@@ -137,7 +137,7 @@ class RunningSums:
         return {"rows": rows, "sums": self._sums.at(rows)} | moments
 
     def first_rows(self, count: int) -> dict[str, NDArray[Any]]:
-        """What the rows before number `count` hold, by name."""
+        """The sums and moments of the rows before number `count`, by name."""
         held = {"sums": self._sums} | ({"moments": self._moments} if len(self._half_lives) else {})
         for array in held.values():
             array.reach(count)
@@ -203,8 +203,8 @@ class KeyedSums:
         sums = np.zeros((*self._sums.shape, len(keys)), np.float32)
         if len(at):
             order = Order.of(rows[at], times[at])
-            found = self._sums.before(order, times[at], values[at], record=record, start=start)
-            sums[..., at] = found.transpose(1, 2, 0)
+            known = self._sums.before(order, times[at], values[at], record=record, start=start)
+            sums[..., at] = known.transpose(1, 2, 0)
         return sums.transpose(2, 0, 1)
 
     def before_with_order(
