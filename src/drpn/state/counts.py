@@ -350,8 +350,8 @@ class LiveCounts:
             result[place] = by_name[name]
         return result.T
 
-    def _story_columns(self, pairs: "_Pairs", groups: NDArray[np.int64], *, record: bool) -> _Columns:
-        """What all users did with the story, on this kind of page and in this group; its category and its age."""
+    def _story_columns(self, pairs: _Pairs, groups: NDArray[np.int64], *, record: bool) -> _Columns:
+        """Shows and clicks of the story, on this kind of page and in this group; its category and its age."""
         stories, times, events = pairs.stories, pairs.times, np.stack([pairs.shown, pairs.clicks]).T
         order = Order.of(stories, times)
         story = self._story.before(order, times, events, record=record)
@@ -370,8 +370,8 @@ class LiveCounts:
             "hours since published": _hours(times, self.stories.published[stories]),
         }
 
-    def _user_columns(self, pairs: "_Pairs", all_clicks: NDArray[np.float32], *, record: bool) -> _Columns:
-        """What the user did with stories of the category and of the subcategory."""
+    def _user_columns(self, pairs: _Pairs, all_clicks: NDArray[np.float32], *, record: bool) -> _Columns:
+        """Shows to the user and clicks by the user in the category and in the subcategory."""
         users, times, category, subcategory = pairs.users * 2**31, pairs.times, pairs.category, pairs.subcategory
         every_click = np.stack([pairs.shown, pairs.clicks, pairs.clicked]).T
         by_category = self._user_category.before(users + category, times, every_click, record=record)
@@ -383,8 +383,8 @@ class LiveCounts:
             "user subcategory share": np.where(subcategory > 0, clicked[:, 0, 0] / all_clicks, 0),
         }
 
-    def _user_story_columns(self, pairs: "_Pairs", *, record: bool) -> _Columns:
-        """What the user did with the story."""
+    def _user_story_columns(self, pairs: _Pairs, *, record: bool) -> _Columns:
+        """How often and when the user was shown the story, and clicks on it."""
         keys, past = pairs.users * 2**31 + pairs.stories, pairs.clicked - pairs.clicks
         values = np.stack([pairs.shown, pairs.clicks, past]).T
         counts, order = self._user_story.before_with_order(keys, pairs.times, values, record=record)
@@ -396,7 +396,7 @@ class LiveCounts:
             "hours since shown to user": _hours(pairs.times, shown),
         }
 
-    def _following_columns(self, pairs: "_Pairs", last: NDArray[np.int64], *, record: bool) -> _Columns:
+    def _following_columns(self, pairs: _Pairs, last: NDArray[np.int64], *, record: bool) -> _Columns:
         """Clicks on the story from the same page, and of users whose last click was the same; the page's category."""
         stories, times, pages, category = pairs.stories, pairs.times, pairs.pages, pairs.category
         on_page, after = (pairs.clicks * (source > 0) for source in (pages, last))

@@ -23,7 +23,7 @@ NEVER = np.iinfo(np.int64).min
 MOST_HALF_LIVES = 12.0
 """Half-lives that one part may span: growing weights within it would lose small sums otherwise."""
 _MANY = 1000
-"""From this many events on, sorting them in two steps is faster."""
+"""From this many events on, the steps below that are made for large arrays are faster."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class Order:
     """The place of the first event of each row."""
     last: NDArray[np.int64]
     """The place of the last event of each row."""
-    sizes: NDArray[np.int64]
-    """How many events each row has."""
+    numbers: NDArray[np.int64]
+    """For each sorted event, the number of its row among the rows that occur."""
     places: NDArray[np.int64]
     """The place of each event among the sorted ones."""
 
@@ -69,11 +69,11 @@ class Order:
         first = new_row.nonzero()[0]
         last = np.empty_like(first)
         last[:-1], last[-1:] = first[1:] - 1, len(rows) - 1
-        sizes = last - first + 1
+        numbers = np.cumsum(new_row) - 1
         second_start = np.maximum.accumulate(np.where(new_second, place, 0))
         places = np.empty_like(place)
         places[which] = place
-        return cls(which, rows, first.repeat(sizes), second_start, first, last, sizes, places)
+        return cls(which, rows, first.take(numbers), second_start, first, last, numbers, places)
 
 
 class RunningSums:
@@ -114,11 +114,11 @@ class RunningSums:
         if weights is not None:
             weighted = weighted * weights  # (half-lives, columns, events)
         sums = np.zeros((*weighted.shape[:2], len(times) + 1))
-        np.cumsum(weighted, axis=-1, out=sums[..., 1:])
+        _cumulate(weighted, sums[..., 1:])
         at_start = sums.take(order.first, axis=-1)
         earlier = sums.take(order.second_start, axis=-1)
-        earlier -= at_start.repeat(order.sizes, axis=-1)
-        earlier += known.repeat(order.sizes, axis=-1)
+        earlier -= at_start.take(order.numbers, axis=-1)
+        earlier += known.take(order.numbers, axis=-1)
         if weights is not None:
             earlier /= weights
         if record:
@@ -137,7 +137,7 @@ class RunningSums:
         return {"rows": rows, "sums": self._sums.at(rows)} | moments
 
     def first_rows(self, count: int) -> dict[str, NDArray[Any]]:
-        """What the rows before number `count` hold, by name."""
+        """The sums and moments of the rows before number `count`, by name."""
         held = {"sums": self._sums} | ({"moments": self._moments} if len(self._half_lives) else {})
         for array in held.values():
             array.reach(count)
@@ -203,8 +203,8 @@ class KeyedSums:
         sums = np.zeros((*self._sums.shape, len(keys)), np.float32)
         if len(at):
             order = Order.of(rows[at], times[at])
-            found = self._sums.before(order, times[at], values[at], record=record, start=start)
-            sums[..., at] = found.transpose(1, 2, 0)
+            known = self._sums.before(order, times[at], values[at], record=record, start=start)
+            sums[..., at] = known.transpose(1, 2, 0)
         return sums.transpose(2, 0, 1)
 
     def before_with_order(
@@ -282,7 +282,7 @@ class FirstTimes(OneArray):
         # the place of the next event that counts, from the first of the row on
         following = np.minimum.accumulate(np.where(counts[order.which], place, nothing)[::-1])[::-1]
         first = following[order.row_start]
-        end = order.last.repeat(order.sizes)
+        end = order.last.take(order.numbers)
         known = self.at(order.rows)
         within = np.where(first <= end, in_order[np.minimum(first, nothing - 1)], NEVER)
         if record:
@@ -362,3 +362,13 @@ def _sorting(rows: NDArray[np.int64]) -> NDArray[np.int64]:
     which = np.argsort(rows.astype(np.uint16), kind="stable")
     upper = (rows >> 16).astype(np.uint16)
     return which.take(np.argsort(upper.take(which), kind="stable")) if upper.any() else which
+
+
+def _cumulate(values: NDArray[Any], out: NDArray[np.float64]) -> None:
+    """Sum along the last axis."""
+    if values.shape[-1] < _MANY:
+        np.cumsum(values, axis=-1, out=out)
+        return
+    # another thread can compute only while numpy cumulates a single row
+    for place in np.ndindex(values.shape[:-1]):
+        np.cumsum(values[place], out=out[place])
