@@ -113,7 +113,7 @@ class Store(Protocol):
     # questions
 
     def user(self, user_id: str) -> UserState:
-        """What is known of a user."""
+        """Profile, version and clicks of a user."""
 
     def version(self, user_id: str) -> int:
         """The version of a user's state alone, which is quick to read."""

@@ -1,4 +1,4 @@
-"""What goes into a store and comes out of it.
+"""The records that go into a store and come out of it.
 
 Times are datetimes; UTC if they have no time zone. A time that is None is the time of the store's clock when the
 event is written.
@@ -210,7 +210,7 @@ class LoggedEvent:
 
 @dataclass(frozen=True)
 class UserState:
-    """What the store knows of a user."""
+    """Profile, version and clicks of a user."""
 
     version: int
     """Rises with every change; 0 for a user that the store does not know. An erased user who comes back has a higher
@@ -237,7 +237,7 @@ class StoredImpression:
 
 @dataclass(frozen=True)
 class Seed:
-    """What a bundle knows of a user."""
+    """The profile and clicks of a user in a bundle."""
 
     user_id: str
     profile: Profile
@@ -345,7 +345,7 @@ def check_number(name: str, value: float | None) -> None:
 
 
 def shown_stories(news_ids: Sequence[str], clicked: Iterable[str] = ()) -> tuple[Shown, ...]:
-    """Stories in the order of a page, of which some were clicked."""
+    """Stories in the order of a page; those in `clicked` were clicked."""
     clicks = set(clicked)
     others = clicks - set(news_ids)
     if others:
