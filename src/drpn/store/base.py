@@ -105,7 +105,7 @@ class Store(Protocol):
         """The sequence number of the newest event; 0 for an empty log."""
 
     def events_after(self, sequence: int, *, limit: int = 1000) -> list[LoggedEvent]:
-        """The next events in the order of their numbers, at most `limit`."""
+        """The next events in the order of their numbers, at most `limit`; those past the retention are gone."""
 
     def sequence_at(self, moment: datetime) -> int:
         """The last number such that it and all lower ones are of events up to `moment`: what a log until then has."""
@@ -134,7 +134,10 @@ class Store(Protocol):
         """The open impressions of a user, oldest first."""
 
     def closed_impressions(self, start: datetime, stop: datetime) -> Iterator[StoredImpression]:
-        """The closed impressions from `start` to before `stop` in the order of time and id, as of one moment."""
+        """The closed impressions from `start` to before `stop` in the order of time and id.
+
+        They are read in parts: one that is erased or closed meanwhile may be missing.
+        """
 
     def stories(self, news_ids: Sequence[str] | None = None) -> Iterator[StoredStory]:
         """The stories of these ids that are known, or all, in the order in which they were last put."""

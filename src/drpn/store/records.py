@@ -75,12 +75,11 @@ class Impression:
         if len({story.news_id for story in self.shown}) < len(self.shown):
             raise RefusedError(f"impression '{self.impression_id}' shows a story twice; list each story once")
 
-    def place(self, news_id: str) -> int:
-        """The position of a shown story."""
-        for place, story in enumerate(self.shown):
-            if story.news_id == news_id:
-                return place if story.position is None else story.position
-        raise KeyError(news_id)
+    def positions(self) -> dict[str, int]:
+        """The position of each shown story."""
+        return {
+            story.news_id: place if story.position is None else story.position for place, story in enumerate(self.shown)
+        }
 
 
 @dataclass(frozen=True)
@@ -273,6 +272,10 @@ class LoggedRanking:
             numbers = getattr(self, name)
             if numbers is not None and len(numbers) != len(self.news_ids):
                 raise RefusedError(f"{name} has {len(numbers)} numbers for {len(self.news_ids)} stories; give one each")
+            for number in numbers or ():
+                check_number(name, number)
+        for text in (self.bundle, self.variant, *self.news_ids):
+            check_text("ranking", text)
 
 
 @dataclass(frozen=True)
