@@ -153,13 +153,13 @@ class Store(Protocol):
 
     # API keys; see `keys`
 
-    def add_key(self, record: KeyRecord) -> None:
+    def add_api_key(self, record: KeyRecord) -> None:
         """Store a new API key."""
 
-    def keys(self) -> list[KeyRecord]:
+    def api_keys(self) -> list[KeyRecord]:
         """All API keys, revoked ones included, oldest first."""
 
-    def revoke_key(self, key_id: str, now: datetime) -> bool:
+    def revoke_api_key(self, key_id: str, now: datetime) -> bool:
         """Revoke a key; returns whether there was one in use."""
 
     def close(self) -> None:

@@ -34,14 +34,14 @@ def create_key(store: Store, name: str, scopes: Iterable[str], now: datetime) ->
     key_id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
     key = f"{_PREFIX}_{key_id}_{secret}"
     record = KeyRecord(key_id, name, chosen, _digest(key), now)
-    store.add_key(record)
+    store.add_api_key(record)
     return key, record
 
 
 def find_key(records: Iterable[KeyRecord], key: str) -> KeyRecord | None:
     """The record of a key that is in use; None for all others.
 
-    `records` are those of `Store.keys`, which a service may keep for some seconds.
+    `records` are those of `Store.api_keys`, which a service may keep for some seconds.
     """
     digest = _digest(key)
     match = None
@@ -53,7 +53,7 @@ def find_key(records: Iterable[KeyRecord], key: str) -> KeyRecord | None:
 
 def revoke_key(store: Store, key_id: str, now: datetime) -> None:
     """Revoke a key; it does not work any more."""
-    if not store.revoke_key(key_id, now):
+    if not store.revoke_api_key(key_id, now):
         raise SettingsError(f"there is no key '{key_id}' in use; list the keys to see their ids")
 
 

@@ -212,8 +212,8 @@ class UserState:
     """Profile, version and clicks of a user."""
 
     version: int
-    """Rises with every change; 0 for a user that the store does not know. An erased user who comes back has a higher
-    version than ever before."""
+    """Rises with every event that changes the state; 0 for a user that the store does not know. An erased user who
+    comes back has a higher version than ever before."""
     profile: Profile
     """Newest clicked and skipped stories; the moment of an entry is the time of its impression, None if seeded."""
     clicked: frozenset[str]

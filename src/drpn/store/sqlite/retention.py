@@ -67,7 +67,7 @@ def _forget_news(connection: sqlite3.Connection, cutoff: int, limit: int) -> int
 
 
 def _forget_feedback(connection: sqlite3.Connection, cutoff: int) -> int:
-    """Forget the old feedback of some users that their profiles do not hold, and users of whom nothing is left."""
+    """Forget the old feedback of some users that their profiles do not hold, and users who have nothing left."""
     users = connection.execute(
         "SELECT user, user_id FROM expiring JOIN users USING (user) LIMIT ?", (_USERS_AT_ONCE,)
     ).fetchall()

@@ -225,7 +225,7 @@ class SqliteStore:
 
     # API keys
 
-    def add_key(self, record: KeyRecord) -> None:
+    def add_api_key(self, record: KeyRecord) -> None:
         row = (
             record.key_id,
             record.name,
@@ -238,11 +238,11 @@ class SqliteStore:
             lambda connection: connection.execute("INSERT INTO api_keys VALUES (?, ?, ?, ?, ?, ?)", row).rowcount
         ).result()
 
-    def keys(self) -> list[KeyRecord]:
+    def api_keys(self) -> list[KeyRecord]:
         with self._readers.connection() as connection:
             return queries.keys(connection)
 
-    def revoke_key(self, key_id: str, now: datetime) -> bool:
+    def revoke_api_key(self, key_id: str, now: datetime) -> bool:
         values = (microseconds(now), key_id)
         sql = "UPDATE api_keys SET revoked = ? WHERE key_id = ? AND revoked IS NULL"
         return bool(self._writer.submit(lambda connection: connection.execute(sql, values).rowcount).result())
