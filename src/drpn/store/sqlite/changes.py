@@ -32,6 +32,7 @@ from drpn.store.records import (
     check_id,
 )
 from drpn.store.settings import StoreSettings
+from drpn.store.sqlite.wiping import TO_WIPE
 
 _SECONDS = 1_000_000
 _CLICK = "clicked = max(coalesce(clicked, x''), excluded.clicked)"
@@ -211,7 +212,10 @@ class Changes:
                 connection.execute(f"DELETE FROM {table} WHERE user = ?", row)
         mark = self.keyed_hash("user", user_id)
         connection.execute("INSERT OR IGNORE INTO erased VALUES (?)", (mark,))
-        return Receipt(self._log(connection, Erased(mark.hex()), microseconds(self._clock())))
+        sequence = self._log(connection, Erased(mark.hex()), microseconds(self._clock()))
+        if row is not None:
+            connection.execute(TO_WIPE, (sequence,))
+        return Receipt(sequence)
 
     def seed_state(self, connection: sqlite3.Connection) -> str | None:
         """None before seeding, "begun", or "done"; refuse a store with events that was never seeded."""

@@ -32,8 +32,9 @@ def delete_expired(
         ).rowcount
     deleted += _forget_news(connection, cutoff, limit)
     deleted = deleted or _forget_feedback(connection, cutoff)
-    # fetchall: each row that is fetched gives one page back
-    connection.execute(f"PRAGMA incremental_vacuum({_PAGES_AT_ONCE})").fetchall()
+    (free,) = connection.execute("PRAGMA freelist_count").fetchone()
+    for _ in range(min(free, _PAGES_AT_ONCE)):
+        connection.execute("PRAGMA incremental_vacuum(1)")  # Python's sqlite3 stops after one page of many
     return deleted
 
 

@@ -40,7 +40,8 @@ from drpn.store.sqlite import queries
 from drpn.store.sqlite.changes import Changes
 from drpn.store.sqlite.retention import delete_expired
 from drpn.store.sqlite.schema import prepare
-from drpn.store.sqlite.writer import GroupWriter, empty_log
+from drpn.store.sqlite.wiping import Wiper
+from drpn.store.sqlite.writer import GroupWriter
 
 
 class SqliteStore:
@@ -266,7 +267,7 @@ def _open(file: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA synchronous = FULL")
         prepare(connection, str(file))
         connection.execute("PRAGMA journal_mode = WAL")
-        empty_log(connection)  # completes an erasure that was interrupted
+        Wiper().wipe(connection)  # completes an erasure that was interrupted
     except sqlite3.Error as error:
         connection.close()
         raise StoreError(f"the store {file} is damaged or no store: {error}; restore it from a copy") from error

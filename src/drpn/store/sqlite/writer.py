@@ -15,10 +15,11 @@ from typing import Any, TypeVar
 
 from drpn.errors import DrpnError, StoreBusyError, StoreError
 from drpn.store.sqlite.schema import transaction
+from drpn.store.sqlite.wiping import Wiper
 
 T = TypeVar("T")
 _RETRY_SECONDS = 0.05
-"""How often to try again to empty the write-ahead log while readers use it."""
+"""How often to try again to wipe while somebody reads older data."""
 
 
 @dataclass
@@ -56,7 +57,7 @@ class GroupWriter:
         self._write_later, self._later_limit, self._later_seconds = later, later_waiting, later_seconds
         self._changes, self._later = deque[_Waiting](), deque[Any]()
         self._later_due = 0.0
-        self._wiping: list[_Waiting] = []  # written; resolved when the write-ahead log is empty
+        self._wiper, self._wiping = Wiper(), list[_Waiting]()  # written, and resolved after wiping
         self._wake, self._closing = threading.Condition(), False
         self.dropped = 0
         self._thread = threading.Thread(target=self._run, name="store writer", daemon=True)
@@ -70,8 +71,7 @@ class GroupWriter:
     def submit(self, change: Callable[[sqlite3.Connection], T], *, wipe: bool = False) -> Future[T]:
         """Apply a change; the future resolves after its commit.
 
-        With `wipe` it resolves after everything was moved from the write-ahead log to the main file and the log is
-        empty, so that deleted data remain in neither.
+        With `wipe` it resolves after the bytes of all deleted rows are gone from the files.
         """
         future: Future[T] = Future()
         with self._wake:
@@ -170,28 +170,20 @@ class GroupWriter:
         self._connection.execute("RELEASE change")
 
     def _wipe(self, *, last: bool) -> None:
-        """Empty the write-ahead log if a change asked for it; readers may delay that."""
+        """Wipe if a change asked for it; readers of older data may delay that."""
         if not self._wiping:
             return
-        if empty_log(self._connection):
-            for waiting in self._wiping:
-                waiting.resolve()
-            self._wiping = []
-        elif last:
-            for waiting in self._wiping:
-                waiting.error = StoreError("other processes read the store; open it again to complete the erasure")
-                waiting.resolve()
-            self._wiping = []
-
-
-def empty_log(connection: sqlite3.Connection) -> bool:
-    """Move everything to the main file and cut the write-ahead log to zero bytes; returns whether that worked."""
-    timeout = connection.execute("PRAGMA busy_timeout").fetchone()[0]
-    connection.execute("PRAGMA busy_timeout = 20")  # callers wait meanwhile
-    try:
-        busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-    except sqlite3.OperationalError:
-        return False
-    finally:
-        connection.execute(f"PRAGMA busy_timeout = {timeout}")
-    return not busy
+        try:
+            done = self._wiper.wipe(self._connection)
+            error = None if done or not last else "other processes read the store"
+        except sqlite3.Error as failure:
+            done, error = False, str(failure)
+        if not done and error is None:
+            return
+        for waiting in self._wiping:
+            if error is not None:
+                waiting.error = StoreError(
+                    f"the user is erased, but bytes remain in the files: {error}; open the store again to remove them"
+                )
+            waiting.resolve()
+        self._wiping = []
