@@ -61,7 +61,7 @@ def killed(file: Path, run: int, after: float, *, opening: bool) -> list[str]:
 
 
 def check(store: Store, run: int, said: list[str], since: int) -> None:
-    """What was acknowledged is there once; sending everything again, with what came next, makes no duplicate."""
+    """Acknowledged events are there once; sending everything again, with what came next, makes no duplicate."""
     before = stored(log_after(store, since))
     assert all(count == 1 for count in before.values())
     names = {name for line in said for kind, name in [line.split(" ")] if kind != "closed"}

@@ -1,6 +1,5 @@
 """Events as JSON, for stores that keep them in a database; user ids are kept elsewhere."""
 
-import dataclasses
 import json
 from collections.abc import Mapping
 from datetime import datetime
@@ -45,7 +44,7 @@ def encode(what: Happening) -> str:
     """An event as JSON, without the user."""
     match what:
         case Impression():
-            body = {**_fields(what), "shown": [_trimmed(dataclasses.astuple(story)) for story in what.shown]}
+            body = {**_fields(what), "shown": [_trimmed(tuple(vars(story).values())) for story in what.shown]}
         case ClickCounted():
             body = {
                 **_fields(what.click),
