@@ -556,6 +556,34 @@ class StoreConformance:
         with pytest.raises(RefusedError):
             make()
 
+    @pytest.mark.parametrize("name", ["", " ", "\0", "\ud800", "x" * 257])
+    def test_ids_that_cannot_be_stored(self, store: Store, name: str) -> None:
+        for call in (
+            lambda: store.user(name),
+            lambda: store.version(name),
+            lambda: store.is_erased(name),
+            lambda: store.mark(name),
+            lambda: next(store.user_events(name)),
+            lambda: store.impression(name),
+            lambda: store.open_impressions(name),
+            lambda: store.close_for(name),
+            lambda: store.erase(name),
+            lambda: store.take_down([name]),
+        ):
+            with pytest.raises(RefusedError):
+                call()
+        assert store.last_sequence() == 0
+
+    def test_keys_that_cannot_be_stored(self, store: Store) -> None:
+        for call in (
+            lambda: store.add_impression(page(0), key="\ud800"),
+            lambda: store.add_click(Click("i0", "anna", "a"), key="\ud800"),
+            lambda: store.put_news([Story("a", "Storm")], key="\ud800"),
+            lambda: store.take_down(["a"], key="\ud800"),
+        ):
+            with pytest.raises(RefusedError, match="key"):
+                call()
+
     def test_one_failing_change_leaves_the_others_alone(self, store: Store) -> None:
         good = [store.add_impression(page(number)) for number in range(5)]
         bad = store.add_click(Click("i0", "ben", "a", NOON))

@@ -47,6 +47,35 @@ def test_no_acknowledged_event_is_lost(tmp_path: Path, kills: int) -> None:
     store.close()
 
 
+def test_two_processes_write_at_once(tmp_path: Path) -> None:
+    """Every decision is made from the file, so two writers neither lose nor double an event, nor break the order."""
+    file = tmp_path / "store.db"
+    open_store(f"sqlite:///{file}").close()
+    processes = [
+        subprocess.Popen([sys.executable, PROGRAM, file, str(run)], stdout=subprocess.PIPE) for run in range(2)
+    ]
+    store = open_store(f"sqlite:///{file}")  # a third one reads and erases meanwhile
+    last, end = 0, time.monotonic() + 1.5
+    while time.monotonic() < end:
+        events = store.events_after(last)
+        assert [event.sequence for event in events] == list(range(last + 1, last + 1 + len(events)))
+        last += len(events)
+    store.erase("nobody").result()
+    said = []
+    for process in processes:
+        process.kill()
+        assert process.stdout is not None
+        said.append(process.stdout.read().decode().splitlines())
+        process.stdout.close()
+        process.wait()
+    counts = stored(log_after(store, 0))
+    assert all(count == 1 for count in counts.values())
+    for lines in said:
+        assert len(lines) > 10
+        assert {line for line in lines if line.startswith(("impression", "click"))} <= set(counts)
+    store.close()
+
+
 def killed(file: Path, run: int, after: float, *, opening: bool) -> list[str]:
     """Start a writer, kill it some time after its start or after it opened the store, and return what it said."""
     process = subprocess.Popen([sys.executable, PROGRAM, file, str(run)], stdout=subprocess.PIPE)

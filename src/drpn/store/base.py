@@ -61,7 +61,7 @@ class Store(Protocol):
     """A store; all methods may be called from any thread.
 
     Changes return a future, which asyncio awaits by `asyncio.wrap_future`; it raises `RefusedError` if the change
-    breaks a rule. Other methods block while they read.
+    breaks a rule. Other methods block while they read. Ids that cannot be stored raise `RefusedError` at once.
     """
 
     # changes

@@ -29,7 +29,6 @@ from drpn.store.records import (
     Story,
     TakenDown,
     as_utc,
-    check_id,
 )
 from drpn.store.settings import StoreSettings
 from drpn.store.sqlite.wiping import TO_WIPE
@@ -188,7 +187,6 @@ class Changes:
         """Take stories down; one that is down already makes no event."""
         now, first = microseconds(self._clock()), 0
         for news_id in news_ids:
-            check_id("news_id", news_id)
             row = connection.execute("SELECT taken_down FROM news WHERE news_id = ?", (news_id,)).fetchone()
             if row is not None and row[0] is not None:
                 continue
@@ -202,7 +200,6 @@ class Changes:
 
     def erase(self, connection: sqlite3.Connection, user_id: str) -> Receipt:
         """Delete all rows of a user; remember that, without the id."""
-        check_id("user_id", user_id)
         row = connection.execute("SELECT user FROM users WHERE user_id = ?", (user_id,)).fetchone()
         if row is not None:
             connection.execute(

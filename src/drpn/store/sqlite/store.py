@@ -10,6 +10,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from itertools import islice
@@ -34,6 +35,8 @@ from drpn.store.records import (
     UserState,
     VariantCounts,
     as_utc,
+    check_id,
+    check_text,
 )
 from drpn.store.settings import StoreSettings
 from drpn.store.sqlite import queries
@@ -69,6 +72,8 @@ class SqliteStore:
     # changes
 
     def add_impression(self, impression: Impression, *, key: str | None = None) -> Future[Receipt]:
+        check_text("key", key)
+
         def change(connection: sqlite3.Connection) -> Receipt:
             content = f"impression\0{impression.user_id}\0{encode(impression)}"
             return self._changes.once(
@@ -78,6 +83,8 @@ class SqliteStore:
         return self._writer.submit(change)
 
     def add_click(self, click: Click, *, key: str | None = None) -> Future[Receipt]:
+        check_text("key", key)
+
         def change(connection: sqlite3.Connection) -> Receipt:
             time = "" if click.time is None else microseconds(click.time)
             content = f"click\0{click.user_id}\0{click.impression_id}\0{click.news_id}\0{time}"
@@ -86,6 +93,7 @@ class SqliteStore:
         return self._writer.submit(change)
 
     def close_for(self, user_id: str, now: datetime | None = None) -> Future[tuple[Closed, ...]]:
+        check_id("user_id", user_id)
         return self._writer.submit(lambda connection: self._changes.close_for(connection, user_id, now))
 
     def close_before(self, moment: datetime, *, limit: int = 500) -> Future[int]:
@@ -93,6 +101,7 @@ class SqliteStore:
 
     def put_news(self, stories: Sequence[Story], *, key: str | None = None) -> Future[Receipt]:
         stories = tuple(stories)
+        check_text("key", key)
 
         def change(connection: sqlite3.Connection) -> Receipt:
             content = "\0".join(["news", *map(encode_story, stories)])
@@ -102,6 +111,9 @@ class SqliteStore:
 
     def take_down(self, news_ids: Sequence[str], *, key: str | None = None) -> Future[Receipt]:
         news_ids = tuple(news_ids)
+        for news_id in news_ids:
+            check_id("news_id", news_id)
+        check_text("key", key)
 
         def change(connection: sqlite3.Connection) -> Receipt:
             content = "\0".join(["takedown", *news_ids])
@@ -110,6 +122,7 @@ class SqliteStore:
         return self._writer.submit(change)
 
     def erase(self, user_id: str) -> Future[Receipt]:
+        check_id("user_id", user_id)
         return self._writer.submit(lambda connection: self._changes.erase(connection, user_id), wipe=True)
 
     def seed(self, users: Iterable[Seed], *, batch: int = 1000) -> bool:
@@ -147,21 +160,26 @@ class SqliteStore:
     # questions
 
     def user(self, user_id: str) -> UserState:
+        check_id("user_id", user_id)
         with self._readers.connection() as connection:
             return queries.user_state(connection, user_id, self._changes.keyed_hash("user", user_id))
 
     def version(self, user_id: str) -> int:
+        check_id("user_id", user_id)
         with self._readers.connection() as connection:
             return queries.version(connection, user_id)
 
     def is_erased(self, user_id: str) -> bool:
+        check_id("user_id", user_id)
         with self._readers.connection() as connection:
             return queries.is_erased(connection, self._changes.keyed_hash("user", user_id))
 
     def mark(self, user_id: str) -> str:
+        check_id("user_id", user_id)
         return self._changes.keyed_hash("user", user_id).hex()
 
     def user_events(self, user_id: str) -> Iterator[LoggedEvent]:
+        check_id("user_id", user_id)
         last = 0
         while True:
             with self._readers.connection() as connection:
@@ -172,10 +190,12 @@ class SqliteStore:
             last = events[-1].sequence
 
     def impression(self, impression_id: str) -> StoredImpression | None:
+        check_id("impression_id", impression_id)
         with self._readers.connection() as connection:
             return queries.impression(connection, impression_id)
 
     def open_impressions(self, user_id: str) -> list[StoredImpression]:
+        check_id("user_id", user_id)
         with self._readers.connection() as connection:
             return queries.open_impressions(connection, user_id)
 
@@ -267,7 +287,8 @@ def _open(file: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA synchronous = FULL")
         prepare(connection, str(file))
         connection.execute("PRAGMA journal_mode = WAL")
-        Wiper().wipe(connection)  # completes an erasure that was interrupted
+        with suppress(sqlite3.OperationalError):  # without space for it, the store can be used all the same
+            Wiper().wipe(connection)  # completes an erasure that was interrupted
     except sqlite3.Error as error:
         connection.close()
         raise StoreError(f"the store {file} is damaged or no store: {error}; restore it from a copy") from error

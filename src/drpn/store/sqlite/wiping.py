@@ -21,12 +21,17 @@ class Wiper:
         self._vacuumed: int | None = None  # the request that VACUUM fulfilled
 
     def wipe(self, connection: sqlite3.Connection) -> bool:
-        """Wipe if there is something to wipe; returns False if somebody reads older data, so that it is not done."""
+        """Wipe if there is something to wipe; returns False if others use the store, so that it is not done."""
         row = connection.execute("SELECT value FROM facts WHERE name = 'to wipe'").fetchone()
         if row is None:
             return True
         if self._vacuumed != row[0]:
-            connection.execute("VACUUM")
+            try:
+                connection.execute("VACUUM")
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+                    return False  # another process writes
+                raise
             self._vacuumed = row[0]
         if not empty_log(connection):
             return False
