@@ -11,6 +11,13 @@ DrpnError
 │   └── DivergedError     training whose loss or scores are no longer finite
 ├── ExplainError          a model or a user that cannot be explained
 ├── MemoryShortError      not enough memory for the settings
+├── StoreError            a store that is missing, broken, of another format or closed
+│   └── StoreBusyError    a store with too much to write; try again later
+├── RefusedError          an event or key that breaks a rule of the store
+│   ├── RepeatedKeyError  an idempotency key or impression id that was used for other content
+│   ├── UnknownImpressionError  a click on an impression that the user does not have
+│   ├── NotShownError     a click on a story that the impression did not show
+│   └── EventTimeError    an event from the future, or from before the retention
 └── OutputError           results that cannot be written
 
 A message is one line with the place, the value and the way out, in words that fit Python code and the command line. Its
@@ -68,6 +75,34 @@ class DivergedError(TrainingError):
 
 class MemoryShortError(DrpnError):
     """Not enough memory for the settings."""
+
+
+class StoreError(DrpnError):
+    """A store that is missing, broken, of another format or closed."""
+
+
+class StoreBusyError(StoreError):
+    """A store with too much to write; nothing was written, and the caller can try again later."""
+
+
+class RefusedError(DrpnError):
+    """An event or key that breaks a rule of the store; nothing was written."""
+
+
+class RepeatedKeyError(RefusedError):
+    """An idempotency key or impression id that was used for other content."""
+
+
+class UnknownImpressionError(RefusedError):
+    """A click on an impression that the user does not have."""
+
+
+class NotShownError(RefusedError):
+    """A click on a story that the impression did not show."""
+
+
+class EventTimeError(RefusedError):
+    """An event from the future, or from before the retention."""
 
 
 class OutputError(DrpnError):

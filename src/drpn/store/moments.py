@@ -1,0 +1,91 @@
+"""Moments of clicks and skips, and profiles from them.
+
+The moment of an event in a profile is the time of its impression, then the impression id, then the position on the
+page: the order in which `drpn prepare` reads a log. It is stored as bytes that compare in this order.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from drpn.state.profile import Entry, Event, Profile, ProfileState
+from drpn.store.records import LONGEST_ID, as_utc
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_OFFSET = 1 << 63
+"""Added to times, so that those before 1970 compare as bytes, too."""
+
+
+@dataclass(frozen=True)
+class Feedback:
+    """The moments of a user's last click and last skip of a story, as bytes; None for never."""
+
+    news_id: str
+    clicked: bytes | None
+    skipped: bytes | None
+
+
+def microseconds(moment: datetime) -> int:
+    """Microseconds since 1970."""
+    return (as_utc(moment) - _EPOCH) // _MICROSECOND
+
+
+def from_microseconds(number: int) -> datetime:
+    """The inverse of `microseconds`."""
+    return _EPOCH + number * _MICROSECOND
+
+
+def pack(time: int, impression_id: str = "", position: int = 0) -> bytes:
+    """A moment as bytes; `time` is in microseconds. A seeded event has no impression id."""
+    # ids have no zero byte, so a shorter id comes before a longer one that begins with it
+    return (time + _OFFSET).to_bytes(8, "big") + impression_id.encode() + b"\0" + position.to_bytes(4, "big")
+
+
+def user_profile(feedback: Iterable[Feedback], as_of: datetime | None = None) -> tuple[Profile, frozenset[str]]:
+    """The profile of a user and all clicked stories; `as_of` is that of seeds, used if nothing is newer."""
+    state, seeded, clicked = ProfileState(), set[int](), set[str]()
+    for row in feedback:
+        for moment, click in ((row.clicked, True), (row.skipped, False)):
+            if moment is None:
+                continue
+            number = _number(moment)
+            state.update(Event(row.news_id, click, number))
+            if _is_seed(moment):
+                seeded.add(number)
+            if click:
+                clicked.add(row.news_id)
+    profile = state.profile()
+    clicks, skips = (
+        [Entry(entry.news_id, None if entry.moment in seeded else _time(entry.moment)) for entry in side]
+        for side in (profile.clicked, profile.skipped)
+    )
+    newest = None if profile.as_of is None or profile.as_of in seeded else _time(profile.as_of)
+    return Profile(clicks, skips, newest or as_of), frozenset(clicked)
+
+
+def seed_feedback(profile: Profile, every_click: Iterable[str]) -> list[Feedback]:
+    """The clicks and skips of a seeded profile: as old as the profile, in its order, other clicks before them."""
+    time = microseconds(profile.as_of) if isinstance(profile.as_of, datetime) else 0
+    newest = [entry.news_id for entry in profile.clicked]
+    clicked = [*sorted(set(every_click) - set(newest)), *newest]
+    skipped = [entry.news_id for entry in profile.skipped]
+    return [
+        *(Feedback(story, pack(time, "", place), None) for place, story in enumerate(clicked)),
+        *(Feedback(story, None, pack(time, "", place)) for place, story in enumerate(skipped)),
+    ]
+
+
+def _number(moment: bytes) -> int:
+    """The moment as one number, which `ProfileState` compares."""
+    padded = moment[8:-5].ljust(LONGEST_ID, b"\0")
+    return int.from_bytes(moment[:8] + padded + moment[-4:], "big")
+
+
+def _time(number: object) -> datetime:
+    assert isinstance(number, int)
+    return from_microseconds((number >> (8 * (LONGEST_ID + 4))) - _OFFSET)
+
+
+def _is_seed(moment: bytes) -> bool:
+    return len(moment) == 13

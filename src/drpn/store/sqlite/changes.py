@@ -1,0 +1,372 @@
+"""The changes of a SQLite store, each applied within a transaction of the writer.
+
+Everything is decided from the tables, within the transaction, so several processes may write to one file.
+"""
+
+import hmac
+import json
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from drpn.errors import EventTimeError, NotShownError, RepeatedKeyError, StoreError, UnknownImpressionError
+from drpn.store.encoding import KINDS, decode_impression, encode, encode_ranking, encode_story
+from drpn.store.moments import from_microseconds, microseconds, pack
+from drpn.store.records import (
+    Click,
+    ClickCounted,
+    Closed,
+    Erased,
+    Happening,
+    Impression,
+    LoggedRanking,
+    NewsPut,
+    Receipt,
+    Seed,
+    Seeded,
+    Story,
+    TakenDown,
+    as_utc,
+)
+from drpn.store.settings import StoreSettings
+from drpn.store.sqlite.wiping import TO_WIPE
+
+_SECONDS = 1_000_000
+_CLICK = "clicked = max(coalesce(clicked, x''), excluded.clicked)"
+_SKIP = "skipped = max(coalesce(skipped, x''), excluded.skipped)"
+_BY_USER = ("events", "impressions", "feedback", "seeds", "rankings", "expiring", "users")
+
+
+class _Row(NamedTuple):
+    """An impression as it is stored."""
+
+    sequence: int
+    user: int
+    user_id: str
+    time: int
+    open: int
+    impression: Impression
+
+
+class Changes:
+    """Writes events and what follows from them."""
+
+    def __init__(self, settings: StoreSettings, clock: Callable[[], datetime], secret: bytes) -> None:
+        self._settings, self._clock, self._secret = settings, clock, secret
+
+    def keyed_hash(self, kind: str, text: str) -> bytes:
+        """A hash that only this store can compute, so that nobody can find the text by trying."""
+        return hmac.digest(self._secret, f"{kind}\0{text}".encode(), "sha256")[:16]
+
+    def once(
+        self, connection: sqlite3.Connection, key: str | None, content: str, change: Callable[[], Receipt]
+    ) -> Receipt:
+        """Apply a change unless its idempotency key was used; then acknowledge it again, or refuse other content."""
+        if key is None:
+            return change()
+        hashed, fingerprint = self.keyed_hash("key", key), self.keyed_hash("content", content)
+        now = microseconds(self._clock())
+        row = connection.execute("SELECT content, sequence, time FROM requests WHERE key = ?", (hashed,)).fetchone()
+        if row is not None and row[2] >= now - self._key_time:
+            if not hmac.compare_digest(row[0], fingerprint):
+                raise RepeatedKeyError("the idempotency key was used for other content; use a new key")
+            return Receipt(row[1], repeated=True)
+        receipt = change()
+        connection.execute(
+            "INSERT OR REPLACE INTO requests VALUES (?, ?, ?, ?)", (hashed, fingerprint, receipt.sequence, now)
+        )
+        return receipt
+
+    @property
+    def _key_time(self) -> int:
+        return int(self._settings.key_hours * 3600 * _SECONDS)
+
+    def add_impression(self, connection: sqlite3.Connection, impression: Impression) -> Receipt:
+        """Store an impression; its id works like an idempotency key."""
+        content = self.keyed_hash("content", f"{impression.user_id}\0{encode(impression)}")
+        row = connection.execute(
+            "SELECT sequence, content FROM impressions WHERE impression_id = ?", (impression.impression_id,)
+        ).fetchone()
+        if row is not None:
+            if not hmac.compare_digest(row[1], content):
+                raise RepeatedKeyError(
+                    f"impression '{impression.impression_id}' was reported with other content; use a new id, "
+                    "and report later clicks as clicks"
+                )
+            return Receipt(row[0], repeated=True)
+        time = self._event_time(impression.time)
+        impression = replace(impression, time=from_microseconds(time))
+        user = self._user(connection, impression.user_id)
+        sequence = self._log(connection, impression, time, user)
+        connection.execute(
+            "INSERT INTO impressions VALUES (?, ?, ?, ?, 1, ?)",
+            (sequence, impression.impression_id, user, time, content),
+        )
+        clicked = [story.news_id for story in impression.shown if story.clicked]
+        for news_id in clicked:
+            connection.execute("INSERT INTO clicks VALUES (?, ?, ?)", (sequence, news_id, time))
+        self._feedback(connection, user, impression, clicked, clicked=True)
+        self._count(
+            connection,
+            impression,
+            shown=sum(story.clicked or story.seen is not False for story in impression.shown),
+            clicked=len(clicked),
+        )
+        self._changed(connection, user, sequence)
+        if impression.complete:
+            stored = _Row(sequence, user, impression.user_id, time, 1, impression)
+            self._close(connection, stored, microseconds(self._clock()))
+        return Receipt(sequence)
+
+    def add_click(self, connection: sqlite3.Connection, click: Click) -> Receipt:
+        """Store a click; the first on a story of an impression counts."""
+        row = self._impression(connection, "impression_id = ?", click.impression_id)
+        if row is None or row.user_id != click.user_id:
+            raise UnknownImpressionError(
+                f"there is no impression '{click.impression_id}' of this user; report impressions before their clicks"
+            )
+        shown = {story.news_id: story for story in row.impression.shown}
+        if click.news_id not in shown:
+            raise NotShownError(f"impression '{click.impression_id}' did not show the story '{click.news_id}'")
+        pair = (row.sequence, click.news_id)
+        if connection.execute("SELECT 1 FROM clicks WHERE impression = ? AND news_id = ?", pair).fetchone():
+            return Receipt(row.sequence, repeated=True)
+        time = self._event_time(click.time)
+        counted = ClickCounted(
+            replace(click, time=from_microseconds(time)),
+            from_microseconds(row.time),
+            row.impression.positions()[click.news_id],
+            was_skipped=not row.open and shown[click.news_id].seen is not False,
+        )
+        sequence = self._log(connection, counted, time, row.user)
+        connection.execute("INSERT INTO clicks VALUES (?, ?, ?)", (*pair, time))
+        self._feedback(connection, row.user, row.impression, [click.news_id], clicked=True)
+        unseen = shown[click.news_id].seen is False
+        self._count(connection, row.impression, impressions=0, shown=int(unseen), clicked=1)
+        self._changed(connection, row.user, sequence)
+        return Receipt(sequence)
+
+    def close_for(self, connection: sqlite3.Connection, user_id: str, now: datetime | None) -> tuple[Closed, ...]:
+        """Close the open impressions of a user."""
+        moment = microseconds(now or self._clock())
+        user = connection.execute("SELECT user FROM users WHERE user_id = ?", (user_id,)).fetchone()
+        if user is None:
+            return ()
+        rows = connection.execute(
+            "SELECT sequence FROM impressions WHERE user = ? AND open AND time <= ? ORDER BY time, impression_id",
+            (user[0], moment),
+        ).fetchall()
+        return self._close_all(connection, rows, moment)
+
+    def close_before(self, connection: sqlite3.Connection, moment: datetime, limit: int) -> int:
+        """Close the oldest open impressions before a moment."""
+        rows = connection.execute(
+            "SELECT sequence FROM impressions WHERE open AND time < ? ORDER BY time LIMIT ?",
+            (microseconds(moment), limit),
+        ).fetchall()
+        return len(self._close_all(connection, rows, microseconds(self._clock())))
+
+    def put_news(self, connection: sqlite3.Connection, stories: Sequence[Story]) -> Receipt:
+        """Add or replace stories; one that is stored with the same content and live makes no event."""
+        now, first = microseconds(self._clock()), 0
+        for story in stories:
+            body = encode_story(story)
+            row = connection.execute("SELECT body, taken_down FROM news WHERE news_id = ?", (story.news_id,)).fetchone()
+            if row == (body, None):
+                continue
+            sequence = self._log(connection, NewsPut(story), now)
+            connection.execute(
+                "INSERT OR REPLACE INTO news VALUES (?, ?, ?, NULL, ?)", (story.news_id, sequence, now, body)
+            )
+            first = first or sequence
+        return Receipt(first, repeated=not first)
+
+    def take_down(self, connection: sqlite3.Connection, news_ids: Sequence[str]) -> Receipt:
+        """Take stories down; one that is down already makes no event."""
+        now, first = microseconds(self._clock()), 0
+        for news_id in news_ids:
+            row = connection.execute("SELECT taken_down FROM news WHERE news_id = ?", (news_id,)).fetchone()
+            if row is not None and row[0] is not None:
+                continue
+            sequence = self._log(connection, TakenDown(news_id), now)
+            connection.execute(
+                "INSERT INTO news VALUES (?, ?, ?, ?, NULL) ON CONFLICT DO UPDATE SET taken_down = excluded.taken_down",
+                (news_id, sequence, now, now),
+            )
+            first = first or sequence
+        return Receipt(first, repeated=not first)
+
+    def erase(self, connection: sqlite3.Connection, user_id: str) -> Receipt:
+        """Delete all rows of a user; remember that, without the id."""
+        row = connection.execute("SELECT user FROM users WHERE user_id = ?", (user_id,)).fetchone()
+        if row is not None:
+            connection.execute(
+                "DELETE FROM clicks WHERE impression IN (SELECT sequence FROM impressions WHERE user = ?)", row
+            )
+            for table in _BY_USER:
+                connection.execute(f"DELETE FROM {table} WHERE user = ?", row)
+        mark = self.keyed_hash("user", user_id)
+        connection.execute("INSERT OR IGNORE INTO erased VALUES (?)", (mark,))
+        sequence = self._log(connection, Erased(mark.hex()), microseconds(self._clock()))
+        if row is not None:
+            connection.execute(TO_WIPE, (sequence,))
+        return Receipt(sequence)
+
+    def seed_state(self, connection: sqlite3.Connection) -> str | None:
+        """None before seeding, "begun", or "done"; refuse a store with events that was never seeded."""
+        row = connection.execute("SELECT value FROM facts WHERE name = 'seeded'").fetchone()
+        if row is not None:
+            return str(row[0])
+        # a store that only knows news or erased users is as good as empty
+        if connection.execute("SELECT 1 FROM users WHERE version > 0 LIMIT 1").fetchone():
+            raise StoreError("the store has events of users, so it cannot be seeded; seed an empty store")
+        connection.execute("INSERT INTO facts VALUES ('seeded', 'begun')")
+        return None
+
+    def seed(self, connection: sqlite3.Connection, seeds: Sequence[Seed]) -> None:
+        """Store seeds of users who are not erased; seeds that are stored already stay."""
+        users = []
+        for seed in seeds:
+            mark = self.keyed_hash("user", seed.user_id)
+            if not connection.execute("SELECT 1 FROM erased WHERE mark = ?", (mark,)).fetchone():
+                users.append((self._user(connection, seed.user_id), seed))
+        if not users:
+            return
+        sequence = self._log(connection, Seeded(len(users)), microseconds(self._clock()))
+        for user, seed in users:
+            profile = seed.profile
+            as_of = microseconds(profile.as_of) if isinstance(profile.as_of, datetime) else None
+            clicked, skipped = ([entry.news_id for entry in side] for side in (profile.clicked, profile.skipped))
+            body = json.dumps({"clicked": clicked, "skipped": skipped, "all": sorted(set(seed.clicked) - {*clicked})})
+            new = connection.execute("INSERT OR IGNORE INTO seeds VALUES (?, ?, ?)", (user, as_of, body)).rowcount
+            if new:
+                self._changed(connection, user, sequence)
+
+    def finish_seed(self, connection: sqlite3.Connection) -> None:
+        """Remember that seeding is complete."""
+        connection.execute("INSERT OR REPLACE INTO facts VALUES ('seeded', 'done')")
+
+    def log_rankings(self, connection: sqlite3.Connection, rankings: Iterable[LoggedRanking]) -> None:
+        """Store rankings; of two with the same impression id the first stays."""
+        for ranking in rankings:
+            user = None if ranking.user_id is None else self._user(connection, ranking.user_id)
+            connection.execute(
+                "INSERT OR IGNORE INTO rankings VALUES (NULL, ?, ?, ?, ?, ?, ?)",
+                (
+                    ranking.impression_id,
+                    user,
+                    microseconds(ranking.time),
+                    ranking.bundle,
+                    ranking.variant,
+                    encode_ranking(ranking),
+                ),
+            )
+
+    def close_old(self, connection: sqlite3.Connection, sequences: Iterable[int]) -> None:
+        """Close impressions before they are deleted."""
+        self._close_all(connection, [(sequence,) for sequence in sequences], microseconds(self._clock()))
+
+    def _event_time(self, time: datetime | None) -> int:
+        """The time of an event in microseconds; refuse those in the future and those from before the retention."""
+        now = as_utc(self._clock())
+        if time is None:
+            return microseconds(now)
+        time = as_utc(time)
+        if time > now + timedelta(seconds=self._settings.future_seconds):
+            raise EventTimeError(f"the event of {time.isoformat()} is in the future; now is {now.isoformat()}")
+        if time < now - self._settings.retention:
+            raise EventTimeError(
+                f"the event of {time.isoformat()} is older than {self._settings.retention_days} days, for which events "
+                "are kept"
+            )
+        return microseconds(time)
+
+    def _user(self, connection: sqlite3.Connection, user_id: str) -> int:
+        """The row of a user, who is added if unknown."""
+        row = connection.execute("SELECT user FROM users WHERE user_id = ?", (user_id,)).fetchone()
+        if row is None:
+            return int(connection.execute("INSERT INTO users (user_id) VALUES (?)", (user_id,)).lastrowid or 0)
+        return int(row[0])
+
+    def _log(self, connection: sqlite3.Connection, what: Happening, time: int, user: int | None = None) -> int:
+        """Append an event; returns its sequence number."""
+        cursor = connection.execute(
+            "INSERT INTO events (kind, time, user, body) VALUES (?, ?, ?, ?)",
+            (KINDS[type(what)], time, user, encode(what)),
+        )
+        return int(cursor.lastrowid or 0)
+
+    def _impression(self, connection: sqlite3.Connection, where: str, value: str | int) -> _Row | None:
+        row = connection.execute(
+            "SELECT sequence, impressions.user, user_id, impressions.time, open, body FROM impressions "
+            f"JOIN users USING (user) JOIN events USING (sequence) WHERE {where}",
+            (value,),
+        ).fetchone()
+        if row is None:
+            return None
+        sequence, user, user_id, time, is_open, body = row
+        return _Row(sequence, user, user_id, time, is_open, decode_impression(json.loads(body), user_id))
+
+    def _close_all(
+        self, connection: sqlite3.Connection, sequences: Iterable[tuple[int]], now: int
+    ) -> tuple[Closed, ...]:
+        rows = (self._impression(connection, "sequence = ?", sequence) for (sequence,) in sequences)
+        return tuple(self._close(connection, row, now) for row in rows if row is not None)
+
+    def _close(self, connection: sqlite3.Connection, row: _Row, now: int) -> Closed:
+        """Turn what was shown, seen and not clicked into skips."""
+        clicks = {
+            news_id
+            for (news_id,) in connection.execute("SELECT news_id FROM clicks WHERE impression = ?", (row.sequence,))
+        }
+        skipped = [
+            story.news_id for story in row.impression.shown if story.news_id not in clicks and story.seen is not False
+        ]
+        closed = Closed(row.impression.impression_id, row.user_id, from_microseconds(row.time), tuple(skipped))
+        sequence = self._log(connection, closed, now, row.user)
+        connection.execute("UPDATE impressions SET open = 0 WHERE sequence = ?", (row.sequence,))
+        self._feedback(connection, row.user, row.impression, skipped, clicked=False)
+        self._changed(connection, row.user, sequence)
+        return closed
+
+    def _feedback(
+        self,
+        connection: sqlite3.Connection,
+        user: int,
+        impression: Impression,
+        news_ids: Iterable[str],
+        *,
+        clicked: bool,
+    ) -> None:
+        """Keep the last click and the last skip of each story; `ProfileState` derives profiles from these."""
+        assert impression.time is not None
+        time, positions = microseconds(impression.time), impression.positions()
+        column, update = ("clicked", _CLICK) if clicked else ("skipped", _SKIP)
+        connection.executemany(
+            f"INSERT INTO feedback (user, news_id, {column}) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET {update}",
+            [(user, news_id, pack(time, impression.impression_id, positions[news_id])) for news_id in news_ids],
+        )
+
+    def _count(
+        self,
+        connection: sqlite3.Connection,
+        impression: Impression,
+        *,
+        impressions: int = 1,
+        shown: int,
+        clicked: int,
+    ) -> None:
+        """Count feedback on a variant of a bundle."""
+        if impression.bundle is None:
+            return
+        connection.execute(
+            "INSERT INTO variants VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
+            "impressions = impressions + excluded.impressions, shown = shown + excluded.shown, "
+            "clicked = clicked + excluded.clicked",
+            (impression.bundle, impression.variant or "", impressions, shown, clicked),
+        )
+
+    def _changed(self, connection: sqlite3.Connection, user: int, sequence: int) -> None:
+        connection.execute("UPDATE users SET version = ? WHERE user = ?", (sequence, user))

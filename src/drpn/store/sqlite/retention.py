@@ -1,0 +1,96 @@
+"""Deletes from a SQLite store what is past its time, in small steps."""
+
+import sqlite3
+from datetime import datetime
+
+from drpn.store.moments import microseconds, pack
+from drpn.store.settings import StoreSettings
+from drpn.store.sqlite.changes import Changes
+from drpn.store.sqlite.queries import read_user
+
+_USERS_AT_ONCE = 50
+_PAGES_AT_ONCE = 256
+
+
+def delete_expired(
+    connection: sqlite3.Connection, changes: Changes, settings: StoreSettings, now: datetime, limit: int
+) -> int:
+    """Delete up to about `limit` rows; returns how many."""
+    cutoff = microseconds(now - settings.retention)
+    deleted = _delete_events(connection, changes, cutoff, limit)
+    key_time = microseconds(now) - int(settings.key_hours * 3_600_000_000)
+    for table, key, before in (("rankings", "ranking", cutoff), ("requests", "key", key_time)):
+        if table == "rankings":
+            connection.execute(
+                "INSERT OR IGNORE INTO expiring SELECT user FROM rankings WHERE user IS NOT NULL AND ranking IN "
+                "(SELECT ranking FROM rankings WHERE time < ? ORDER BY time LIMIT ?)",
+                (before, limit),
+            )
+        deleted += connection.execute(
+            f"DELETE FROM {table} WHERE {key} IN (SELECT {key} FROM {table} WHERE time < ? ORDER BY time LIMIT ?)",
+            (before, limit),
+        ).rowcount
+    deleted += _forget_news(connection, cutoff, limit)
+    deleted = deleted or _forget_feedback(connection, cutoff)
+    (free,) = connection.execute("PRAGMA freelist_count").fetchone()
+    for _ in range(min(free, _PAGES_AT_ONCE)):
+        connection.execute("PRAGMA incremental_vacuum(1)")  # Python's sqlite3 stops after one page of many
+    return deleted
+
+
+def _delete_events(connection: sqlite3.Connection, changes: Changes, cutoff: int, limit: int) -> int:
+    rows = connection.execute(
+        "SELECT sequence, kind, user FROM events WHERE time < ? ORDER BY time LIMIT ?", (cutoff, limit)
+    ).fetchall()
+    impressions = [(sequence,) for sequence, kind, _ in rows if kind == "impression"]
+    still_open = [
+        number
+        for (number,) in impressions
+        if connection.execute("SELECT open FROM impressions WHERE sequence = ?", (number,)).fetchone() == (1,)
+    ]
+    changes.close_old(connection, still_open)
+    connection.executemany("DELETE FROM clicks WHERE impression = ?", impressions)
+    connection.executemany("DELETE FROM impressions WHERE sequence = ?", impressions)
+    connection.executemany("DELETE FROM events WHERE sequence = ?", [(sequence,) for sequence, *_ in rows])
+    users = {user for *_, user in rows if user is not None}
+    connection.executemany("INSERT OR IGNORE INTO expiring VALUES (?)", [(user,) for user in users])
+    return len(rows)
+
+
+def _forget_news(connection: sqlite3.Connection, cutoff: int, limit: int) -> int:
+    """Forget the texts of stories that are not live since the cutoff; that they are not live is kept."""
+    return connection.execute(
+        "UPDATE news SET body = NULL, taken_down = coalesce(taken_down, time) WHERE news_id IN (SELECT news_id FROM "
+        "news WHERE body IS NOT NULL AND time < ?1 AND (taken_down < ?1 OR json_extract(body, '$.expires') < ?1) "
+        "LIMIT ?2)",
+        (cutoff, limit),
+    ).rowcount
+
+
+def _forget_feedback(connection: sqlite3.Connection, cutoff: int) -> int:
+    """Forget the old feedback of some users that their profiles do not hold, and users who have nothing left."""
+    users = connection.execute(
+        "SELECT user, user_id FROM expiring JOIN users USING (user) LIMIT ?", (_USERS_AT_ONCE,)
+    ).fetchall()
+    before = pack(cutoff)[:8]
+    for user, user_id in users:
+        profile, _ = read_user(connection, user)
+        kept = {entry.news_id for side in (profile.clicked, profile.skipped) for entry in side}
+        old = connection.execute(
+            "SELECT news_id FROM feedback WHERE user = ? AND max(coalesce(clicked, x''), coalesce(skipped, x'')) < ?",
+            (user, before),
+        ).fetchall()
+        connection.executemany(
+            "DELETE FROM feedback WHERE user = ? AND news_id = ?",
+            [(user, news_id) for (news_id,) in old if news_id not in kept],
+        )
+        connection.execute("DELETE FROM expiring WHERE user = ?", (user,))
+        connection.execute(
+            "DELETE FROM users WHERE user_id = ? AND NOT EXISTS (SELECT 1 FROM feedback WHERE user = users.user) "
+            + "".join(
+                f"AND NOT EXISTS (SELECT 1 FROM {table} WHERE {table}.user = users.user) "
+                for table in ("seeds", "events", "impressions", "rankings")
+            ),
+            (user_id,),
+        )
+    return len(users)

@@ -1,0 +1,155 @@
+"""A store whose process is killed at random moments: nothing that was acknowledged is lost or doubled."""
+
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from drpn.state.profile import Event, ProfileState
+from drpn.store.base import Store
+from drpn.store.moments import microseconds
+from drpn.store.opening import open_store
+from drpn.store.records import ClickCounted, Closed, Impression, LoggedEvent
+from store import killed_writer
+
+PROGRAM = Path(killed_writer.__file__)
+
+
+@pytest.mark.parametrize("kills", [10, pytest.param(200, marks=pytest.mark.slow)])
+def test_no_acknowledged_event_is_lost(tmp_path: Path, kills: int) -> None:
+    chance, file = random.Random(kills), tmp_path / "store.db"
+    acknowledged: list[str] = []
+    checked = 0
+    for run in range(kills):
+        opening = run % 5 == 0  # killed while it opens the store; at first, while it makes the file
+        seconds = chance.choice([0.0, 0.02, 0.1, 0.3, 0.6]) * chance.random()
+        said = killed(file, run, 0.05 + 0.15 * chance.random() if opening else seconds, opening=opening)
+        assert said[:1] in ([], ["opened"])
+        store = open_store(f"sqlite:///{file}")  # opens each time
+        try:
+            check(store, run, said[1:], checked)
+            checked = store.last_sequence()
+        finally:
+            store.close()
+        acknowledged += said[1:]
+    assert len(acknowledged) > 5 * kills, "the process was killed before it wrote much"
+    store = open_store(f"sqlite:///{file}")
+    log = log_after(store, 0)
+    assert all(count == 1 for count in stored(log).values())
+    lost = set(acknowledged) - set(stored(log))
+    assert not {line for line in lost if not line.startswith("closed")}
+    check_profiles(store, log)
+    store.close()
+
+
+def test_two_processes_write_at_once(tmp_path: Path) -> None:
+    """Every decision is made from the file, so two writers neither lose nor double an event, nor break the order."""
+    file = tmp_path / "store.db"
+    open_store(f"sqlite:///{file}").close()
+    processes = [
+        subprocess.Popen([sys.executable, PROGRAM, file, str(run)], stdout=subprocess.PIPE) for run in range(2)
+    ]
+    store = open_store(f"sqlite:///{file}")  # a third one reads and erases meanwhile
+    last, end = 0, time.monotonic() + 1.5
+    while time.monotonic() < end:
+        events = store.events_after(last)
+        assert [event.sequence for event in events] == list(range(last + 1, last + 1 + len(events)))
+        last += len(events)
+    store.erase("nobody").result()
+    said = []
+    for process in processes:
+        process.kill()
+        assert process.stdout is not None
+        said.append(process.stdout.read().decode().splitlines())
+        process.stdout.close()
+        process.wait()
+    counts = stored(log_after(store, 0))
+    assert all(count == 1 for count in counts.values())
+    for lines in said:
+        assert len(lines) > 10
+        assert {line for line in lines if line.startswith(("impression", "click"))} <= set(counts)
+    store.close()
+
+
+def killed(file: Path, run: int, after: float, *, opening: bool) -> list[str]:
+    """Start a writer, kill it some time after its start or after it opened the store, and return what it said."""
+    process = subprocess.Popen([sys.executable, PROGRAM, file, str(run)], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    first = b"" if opening else process.stdout.readline()
+    time.sleep(after)
+    process.send_signal(signal.SIGKILL)
+    rest = process.stdout.read()
+    process.stdout.close()
+    assert process.wait() == -signal.SIGKILL
+    return (first + rest).decode().splitlines()
+
+
+def check(store: Store, run: int, said: list[str], since: int) -> None:
+    """Acknowledged events are there once; sending everything again, with what came next, makes no duplicate."""
+    before = stored(log_after(store, since))
+    assert all(count == 1 for count in before.values())
+    names = {name for line in said for kind, name in [line.split(" ")] if kind != "closed"}
+    assert {line for line in said if not line.startswith("closed")} <= set(before)
+    for thread in range(killed_writer.THREADS):
+        numbers = [int(name.split("-")[2]) for name in names if name.split("-")[1] == str(thread)]
+        last = max(numbers, default=-1)
+        for number in {max(last, 0), last + 1}:  # the next one may be stored without having been acknowledged
+            name = f"{run}-{thread}-{number}"
+            for kind in ("impression", "click") if number % 2 else ("impression",):
+                line = f"{kind} {name}"
+                if kind == "impression":
+                    receipt = store.add_impression(killed_writer.impression(name), key=line).result()
+                else:
+                    receipt = store.add_click(killed_writer.late_click(name), key=line).result()
+                assert receipt.repeated == (line in before)
+    assert all(count == 1 for count in stored(log_after(store, since)).values())
+
+
+def stored(log: list[LoggedEvent]) -> Counter[str]:
+    """How often each impression and late click is in the log, in the words of the writer."""
+    lines = Counter[str]()
+    for event in log:
+        if isinstance(event.what, Impression):
+            lines[f"impression {event.what.impression_id}"] += 1
+        elif isinstance(event.what, ClickCounted):
+            lines[f"click {event.what.click.impression_id}"] += 1
+        elif isinstance(event.what, Closed):
+            lines[f"closing {event.what.impression_id}"] += 1
+    return lines
+
+
+def log_after(store: Store, sequence: int) -> list[LoggedEvent]:
+    log: list[LoggedEvent] = []
+    while part := store.events_after(log[-1].sequence if log else sequence):
+        log += part
+    return log
+
+
+def check_profiles(store: Store, log: list[LoggedEvent]) -> None:
+    """Tables agree with the log, whichever moment the process was killed at."""
+    states: dict[str, ProfileState] = {}
+    impressions: dict[str, Impression] = {}
+    for event in log:
+        what = event.what
+        if isinstance(what, Impression):
+            impressions[what.impression_id] = what
+            shown, clicked = [story.news_id for story in what.shown if story.clicked], True
+        elif isinstance(what, ClickCounted):
+            what, shown, clicked = impressions[what.click.impression_id], [what.click.news_id], True
+        else:
+            assert isinstance(what, Closed)
+            shown, clicked = list(what.skipped), False
+            what = impressions[what.impression_id]
+        assert what.time is not None
+        state = states.setdefault(what.user_id, ProfileState())
+        for story in shown:
+            state.update(Event(story, clicked, microseconds(what.time) * 1000 + what.positions()[story]))
+    for user, state in states.items():
+        expected, profile = state.profile(), store.user(user).profile
+        assert [entry.news_id for entry in profile.clicked] == [entry.news_id for entry in expected.clicked]
+        assert [entry.news_id for entry in profile.skipped] == [entry.news_id for entry in expected.skipped]
