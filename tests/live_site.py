@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from drpn.dataset.folder import Dataset
 from drpn.preparation.settings import DataSettings
 from drpn.recipes.prepare import prepare
@@ -112,8 +114,9 @@ def prepared(folder: Path, log: list[Impression], settings: DataSettings = LIVE)
     return prepare(write(folder / "logs", log), folder / "data", settings)
 
 
-def reference_log(log: list[Impression]) -> tuple[list[View], list[Story]]:
-    """The same log for `reference.live_counts`."""
+def reference_log(log: list[Impression], dataset: Dataset) -> tuple[list[View], list[Story]]:
+    """The same log for `reference.live_counts`, with the vectors of stories from clicks of a prepared dataset."""
+    factors = np.asarray(dataset.arrays.array("counts/story_factors")).tolist()
     rows = {news: row for row, news in enumerate(NEWS, 1)}
     groups = {None: 0, "free": 1, "paying": 2}
     views = []
@@ -126,12 +129,13 @@ def reference_log(log: list[Impression]) -> tuple[list[View], list[Story]]:
             View(int(impression.user[1:]), _seconds(impression.time), page, group, False, shown, clicked, skipped)
         )
     names = ["", *sorted({f"{line[key]}" for line in stories() for key in ("category", "subcategory") if line[key]})]
-    known = [Story(0, 0, None, (0.0, 0.0, 0.0))]
+    known = [Story(0, 0, None, (0.0, 0.0, 0.0), tuple(factors[0]))]
     for line in stories():
         length = math.hypot(*line["vector"]) or 1
         time = None if line["published"] is None else _seconds(datetime.fromisoformat(line["published"]))
         category, subcategory = (names.index(line[key] or "") for key in ("category", "subcategory"))
-        known.append(Story(category, subcategory, time, tuple(value / length for value in line["vector"])))
+        vector = tuple(value / length for value in line["vector"])
+        known.append(Story(category, subcategory, time, vector, tuple(factors[len(known)])))
     return views, known
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from drpn.layers.context import FEATURES, TEXT, ContextView, LiveShape, Quantiles, derive
+from drpn.layers.context import FEATURES, TEXT, ContextView, LiveShape, Pieces, Quantiles, derive
 from drpn.state.counts import PAGE, PAIR, USER_PAGE, USER_PAIR
 
 USER_COLUMNS = (4, 3)
@@ -160,7 +160,7 @@ def test_with_the_user_every_column_is_read() -> None:
 
 
 def test_without_texts_no_similarity_is_read() -> None:
-    names = tuple(name for name in PAIR if "similarity" in name or "text" in name)
+    names = tuple(name for name in PAIR if ("similarity" in name and not name.endswith("by clicks")) or "text" in name)
     assert set(names) == set(TEXT)
     inputs = Inputs()
     model = view(text=False)
@@ -175,7 +175,10 @@ def test_features_that_are_left_out_have_no_weights() -> None:
     inputs = Inputs()
     scores(small, inputs).square().sum().backward()
     assert small.first.weight.grad is not None
-    assert (small.first.weight.grad.abs().sum(0) > 0).all()
+    used = small.first.weight.grad.abs().sum(0) > 0
+    pieces = small.pieces.weight.shape[0] * small.pieces.weight.shape[2]
+    assert used[:-pieces].all()  # a piece can be rectified away for all inputs, a feature cannot
+    assert used[-pieces:].unflatten(0, (-1, small.pieces.weight.shape[2])).any(1).all()
 
 
 def test_counts_in_half_precision_are_read_as_single() -> None:
@@ -187,3 +190,21 @@ def test_counts_in_half_precision_are_read_as_single() -> None:
     actual = model(half, page, codes, NO_MASK)
     assert actual.isfinite().all()
     assert torch.equal(actual, model(single, page, codes, NO_MASK))
+
+
+def test_pieces_are_linear_between_quantiles_and_flat_beyond() -> None:
+    pieces, edges = Pieces(2), torch.stack([torch.arange(13.0), torch.full((13,), 5.0)])
+    with torch.no_grad():
+        pieces.weight.copy_(torch.rand_like(pieces.weight))  # positive, so that nothing is rectified away
+
+    def at(*values: float) -> Tensor:
+        return pieces(torch.tensor(values)[:, None].expand(-1, 2), edges).unflatten(-1, (2, -1))[:, 0]
+
+    low, middle, high = at(3.0, 3.5, 4.0)
+    torch.testing.assert_close(middle, (low + high) / 2)
+    assert (high > low).all()
+    torch.testing.assert_close(at(-1.0, 0.0)[0], at(0.0)[0])
+    torch.testing.assert_close(at(12.0, 40.0)[0], at(40.0)[0])
+    same = pieces(torch.tensor([[0.0, 4.9], [0.0, 5.1]]), edges).unflatten(-1, (2, -1))[:, 1]
+    assert not same[0].any()  # a feature that is always 5 only tells whether it is above
+    torch.testing.assert_close(same[1], pieces.weight[1].sum(0))
