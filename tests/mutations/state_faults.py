@@ -3,6 +3,7 @@
 from mutations.planting import Fault, Group
 
 UPDATES, QUERIES = "state/profile.py", "state/profile_expressions.py"
+READERS = "state/audience.py"
 RUNNING, LIVE, MOVING = "state/running.py", "state/counts.py", "state/moving_profile.py"
 
 PROFILES = [
@@ -103,7 +104,27 @@ COUNTS = [
     Fault("a skip after a click is kept", MOVING, "elif skip and story not in clicked:", "elif skip:"),
 ]
 
+AUDIENCE = [
+    Fault(
+        "readers of the same second are known",
+        READERS,
+        "(moments - start)) - 1",
+        '(moments - start), side="right") - 1',
+    ),
+    Fault(
+        "readers do not fade since the last click",
+        READERS,
+        "np.exp2((asked_time[place] - moments) / self._half_life)",
+        "np.ones(len(place))",
+    ),
+    Fault("tastes are not compared with those of everyone", READERS, "directions - mean, 0)", "directions, 0)"),
+    Fault("clicks from before the log add readers", READERS, "clicked & is_view[view]", "clicked"),
+    Fault("many readers count more than similar ones", READERS, "(faded * readers[place, -1] + 1)", "1"),
+    Fault("the last click on any story", READERS, "(at >= 0) & (keys[at] // span == stories)", "at >= 0"),
+]
+
 GROUPS = [
     Group("Profiles", ("tests/state/test_profile.py", "-k", "not standard_library"), PROFILES),
     Group("Counts", ("tests/state/test_running.py", "tests/state/test_counts.py"), COUNTS),
+    Group("Readers", ("tests/state/test_counts.py",), AUDIENCE),
 ]

@@ -42,7 +42,7 @@ class Audience:
 
         sums: (page views, size) what each user has clicked so far; times: of the page views
         stories: shown on all page views; view: the page view of each; clicked: whether it was clicked
-        is_view: which page views are none but clicks from before the log, which have no part in it
+        is_view: False for a click from before the log, which adds no reader
         """
         tastes = self._tastes(sums, times, is_view, record=record)
         moments = times[view]
