@@ -172,35 +172,46 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def main() -> None:
-    """Train what is missing, and write the page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("newsrooms", type=Path, nargs="+", help="dataset folders")
+def train_all(newsroom: Path, chosen: Sequence[System], options: argparse.Namespace) -> dict[str, list[dict[str, Any]]]:
+    """The facts of the runs of each system on a newsroom, sorted by seed; what is missing is trained."""
+    runs = {}
+    for system in chosen:
+        done = compare(
+            newsroom,
+            options.out / newsroom.name / system.name.replace(" ", "-"),
+            models=[system.model],
+            seeds=options.seeds,
+            configs=options.configs,
+            sets=[*options.sets, *system.sets],
+            jobs=options.jobs,
+            progress=Lines(),
+        )
+        runs[system.name] = sorted(done.runs, key=lambda run: int(run["seed"]))
+    return runs
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of every study of planted feedback."""
     parser.add_argument("--out", type=Path, required=True, help="folder of the runs")
     parser.add_argument("--page", type=Path, required=True)
-    parser.add_argument("--title", default="Planted feedback")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--weights", type=float, nargs="*", default=list(WEIGHTS), help="of the planted loss")
     parser.add_argument("--extra", nargs="*", default=[], metavar="NAME:MODEL:KEY=VALUE,...", help="further systems")
     parser.add_argument("--jobs", type=int, default=1, help="runs at the same time")
     parser.add_argument("--configs", type=Path, help="a file with tuned settings of each model, such as newsroom")
     parser.add_argument("--set", dest="sets", action="append", default=[], metavar="KEY=VALUE", help="for all systems")
+
+
+def main() -> None:
+    """Train what is missing, and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("newsrooms", type=Path, nargs="+", help="dataset folders")
+    parser.add_argument("--title", default="Planted feedback")
+    parser.add_argument("--weights", type=float, nargs="*", default=list(WEIGHTS), help="of the planted loss")
+    add_options(parser)
     options = parser.parse_args()
     chosen, runs = systems(options.weights, options.extra), Runs()
     for newsroom in options.newsrooms:
-        runs[newsroom.name] = {}
-        for system in chosen:
-            done = compare(
-                newsroom,
-                options.out / newsroom.name / system.name.replace(" ", "-"),
-                models=[system.model],
-                seeds=options.seeds,
-                configs=options.configs,
-                sets=[*options.sets, *system.sets],
-                jobs=options.jobs,
-                progress=Lines(),
-            )
-            runs[newsroom.name][system.name] = sorted(done.runs, key=lambda run: int(run["seed"]))
+        runs[newsroom.name] = train_all(newsroom, chosen, options)
         options.page.write_text("\n".join(page(runs, chosen, options.title)) + "\n", encoding="utf-8")
         print(f"{options.page}, {newsroom.name}", flush=True)
 
