@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from test_noise_study import RUNS
 
 from noise_levels import Levels, draw, rows
+from study_runs import RUNS
 
 NAMES = ["drpn", "drpn-d", "more"]
 

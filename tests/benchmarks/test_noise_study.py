@@ -5,19 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from noise_study import Runs, System, difference_rows, estimate, noise_rows, page, systems, values_of
-
-
-def run(auc: float, noise: float) -> dict[str, object]:
-    kinds = {"denoise": {"auc": noise}, "collaborative denoise": {"auc": noise - 0.1}, "tfidf rule": {"auc": 0.5}}
-    machine = {"processor": "Xeon", "commit": "abc1234"}
-    return {"test": {"auc": auc}, "noise": {"clicked": kinds, "skipped": kinds}, "machine": machine}
-
-
-RUNS: Runs = {
-    "north": {"drpn": [run(0.60, 0.5), run(0.62, 0.5)], "drpn-d": [run(0.60, 0.5)] * 2, "more": [run(0.64, 0.7)] * 2},
-    "south": {"drpn": [run(0.70, 0.5), run(0.70, 0.5)], "drpn-d": [run(0.72, 0.5)] * 2, "more": [run(0.71, 0.8)] * 2},
-}
+from noise_study import System, difference_rows, estimate, noise_rows, page, systems, values_of
+from study_runs import RUNS
 
 
 def test_systems_of_a_study() -> None:

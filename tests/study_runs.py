@@ -1,0 +1,15 @@
+"""Runs of a small study of planted feedback: two newsrooms, three systems, two seeds."""
+
+from noise_study import Runs
+
+
+def run(auc: float, noise: float) -> dict[str, object]:
+    kinds = {"denoise": {"auc": noise}, "collaborative denoise": {"auc": noise - 0.1}, "tfidf rule": {"auc": 0.5}}
+    machine = {"processor": "Xeon", "commit": "abc1234"}
+    return {"test": {"auc": auc}, "noise": {"clicked": kinds, "skipped": kinds}, "machine": machine}
+
+
+RUNS: Runs = {
+    "north": {"drpn": [run(0.60, 0.5), run(0.62, 0.5)], "drpn-d": [run(0.60, 0.5)] * 2, "more": [run(0.64, 0.7)] * 2},
+    "south": {"drpn": [run(0.70, 0.5), run(0.70, 0.5)], "drpn-d": [run(0.72, 0.5)] * 2, "more": [run(0.71, 0.8)] * 2},
+}
