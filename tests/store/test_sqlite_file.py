@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from drpn.errors import SettingsError, StoreBusyError, StoreError
+from drpn.errors import RefusedError, SettingsError, StoreBusyError, StoreError
 from drpn.state.profile import Profile
 from drpn.store.opening import open_store
-from drpn.store.records import Click, Impression, LoggedRanking, Receipt, Seed, shown_stories
+from drpn.store.records import Click, Impression, LoggedRanking, Receipt, Seed, Story, shown_stories
 from drpn.store.settings import StoreSettings
 from drpn.store.sqlite import schema
 from drpn.store.sqlite.store import SqliteStore
@@ -129,6 +129,24 @@ def test_a_group_that_cannot_be_written_is_not_acknowledged(store: SqliteStore) 
     assert store.add_impression(page(1)).result() == Receipt(2)
 
 
+@pytest.mark.parametrize(("failure", "expected"), [(RefusedError("no"), RefusedError), (ValueError("no"), StoreError)])
+def test_a_change_that_fails_halfway_leaves_nothing(
+    store: SqliteStore, failure: Exception, expected: type[Exception]
+) -> None:
+    def halfway(connection: sqlite3.Connection) -> Receipt:
+        store._changes.put_news(connection, [Story("a", "Storm")])
+        raise failure
+
+    gate = Gate(store)
+    before, broken = store.add_impression(page(0)), store._writer.submit(halfway)
+    after = store.add_click(Click("i0", "anna", "a", NOW))
+    gate.open()
+    with pytest.raises(expected, match="no"):
+        broken.result()
+    assert [before.result(), after.result()] == [Receipt(1), Receipt(2)]
+    assert list(store.stories()) == []
+
+
 # limits
 
 
@@ -210,6 +228,18 @@ def test_erasure_leaves_no_byte_of_the_user_id(store: SqliteStore, file: Path) -
     store.erase(ANNA).result()
     assert holds(file.parent, ANNA) == []
     assert len(store.user("user7").profile.clicked) == 1
+    store.close()
+    assert holds(file.parent, ANNA) == []
+
+
+def test_erasure_reaches_rankings_that_wait(file: Path) -> None:
+    store = opened(file, StoreSettings(group=4, ranking_seconds=60))
+    gate = Gate(store)
+    names = [f"{ANNA} waits {number}" for number in range(50)]
+    store.append_rankings([LoggedRanking(name, ANNA, NOW, "b", "A", ("a",)) for name in names])
+    receipt = store.erase(ANNA)
+    gate.open()
+    receipt.result()
     store.close()
     assert holds(file.parent, ANNA) == []
 
