@@ -167,7 +167,7 @@ class StoreConformance:
 
     def test_profiles_follow_the_time_of_impressions(self, store: Store) -> None:
         store.add_impression(page(9, stories="xy", clicked="x", complete=True)).result()
-        store.add_impression(page(3, stories="abx", clicked="a", complete=True)).result()
+        store.add_impression(page(3, stories="abxy", clicked="a", complete=True)).result()
         store.add_impression(page(5, stories="cd", clicked="c", complete=True)).result()
         state = store.user("anna")
         assert sides(state) == ("acx", "bdy")

@@ -28,18 +28,19 @@ from drpn.store.records import (
 from drpn.store.settings import StoreSettings
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
-USERS, STORIES, NAMES = ("anna", "ben"), "abcdefgh", ("i1", "i10", "i2", "j", "ä", "z")
+USERS, STORIES, NAMES = ("anna", "ben"), "abcde", ("i1", "i10", "i2", "j", "ä", "z")
 Sides = tuple[list[str], list[str]]
 
+seldom = st.sampled_from([False, False, False, False, True])  # most stories are skipped
 shown = st.lists(
     st.builds(
         Shown,
         st.sampled_from(STORIES),
-        st.booleans(),
+        seldom,
         position=st.none() | st.integers(0, 3),
-        seen=st.sampled_from([None, True, False]),
+        seen=st.sampled_from([None, None, True, False]),
     ),
-    min_size=1,
+    min_size=2,
     max_size=5,
     unique_by=lambda story: story.news_id,
 ).map(tuple)
@@ -118,7 +119,7 @@ def profile(store: Store, user: str) -> Sides:
 
 
 @given(operations)
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=60)
 def test_profiles_equal_the_plain_rule_over_the_log(operations: list[object]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "store.db"
@@ -137,9 +138,9 @@ def test_profiles_equal_the_plain_rule_over_the_log(operations: list[object]) ->
 
 
 pages_of_anna = st.lists(
-    st.builds(Impression, st.sampled_from(NAMES), st.just("anna"), shown, minutes),
+    st.builds(Impression, st.sampled_from(NAMES), st.just("anna"), shown, minutes, complete=st.booleans()),
     unique_by=lambda page: page.impression_id,
-    min_size=1,
+    min_size=2,
 )
 
 
@@ -150,7 +151,7 @@ def test_the_order_of_arrival_does_not_matter(data: st.DataObject, pages: list[I
         Click(page.impression_id, "anna", story.news_id, NOW)
         for page in pages
         for story in page.shown
-        if data.draw(st.booleans())
+        if data.draw(seldom)
     ]
     orders = [data.draw(st.permutations(pages)), pages]
     results = []

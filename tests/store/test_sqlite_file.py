@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from drpn.errors import SettingsError, StoreBusyError, StoreError
+from drpn.errors import RefusedError, SettingsError, StoreBusyError, StoreError
 from drpn.state.profile import Profile
 from drpn.store.opening import open_store
-from drpn.store.records import Click, Impression, LoggedRanking, Receipt, Seed, shown_stories
+from drpn.store.records import Click, Impression, LoggedRanking, Receipt, Seed, Story, shown_stories
 from drpn.store.settings import StoreSettings
 from drpn.store.sqlite import schema
 from drpn.store.sqlite.store import SqliteStore
-from drpn.store.sqlite.wiping import empty_log
+from drpn.store.sqlite.wiping import Wiper, empty_log
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -129,6 +129,24 @@ def test_a_group_that_cannot_be_written_is_not_acknowledged(store: SqliteStore) 
     assert store.add_impression(page(1)).result() == Receipt(2)
 
 
+@pytest.mark.parametrize(("failure", "expected"), [(RefusedError("no"), RefusedError), (ValueError("no"), StoreError)])
+def test_a_change_that_fails_halfway_leaves_nothing(
+    store: SqliteStore, failure: Exception, expected: type[Exception]
+) -> None:
+    def halfway(connection: sqlite3.Connection) -> Receipt:
+        store._changes.put_news(connection, [Story("a", "Storm")])
+        raise failure
+
+    gate = Gate(store)
+    before, broken = store.add_impression(page(0)), store._writer.submit(halfway)
+    after = store.add_click(Click("i0", "anna", "a", NOW))
+    gate.open()
+    with pytest.raises(expected, match="no"):
+        broken.result()
+    assert [before.result(), after.result()] == [Receipt(1), Receipt(2)]
+    assert list(store.stories()) == []
+
+
 # limits
 
 
@@ -214,6 +232,18 @@ def test_erasure_leaves_no_byte_of_the_user_id(store: SqliteStore, file: Path) -
     assert holds(file.parent, ANNA) == []
 
 
+def test_erasure_reaches_rankings_that_wait(file: Path) -> None:
+    store = opened(file, StoreSettings(group=4, ranking_seconds=60))
+    gate = Gate(store)
+    names = [f"{ANNA} waits {number}" for number in range(50)]
+    store.append_rankings([LoggedRanking(name, ANNA, NOW, "b", "A", ("a",)) for name in names])
+    receipt = store.erase(ANNA)
+    gate.open()
+    receipt.result()
+    store.close()
+    assert holds(file.parent, ANNA) == []
+
+
 def test_erasure_waits_for_readers_of_older_data(store: SqliteStore, file: Path) -> None:
     fill(store)
     with store._readers.connection() as connection:
@@ -226,21 +256,19 @@ def test_erasure_waits_for_readers_of_older_data(store: SqliteStore, file: Path)
     assert holds(file.parent, ANNA) == []
 
 
-def test_opening_completes_an_erasure(store: SqliteStore, file: Path, tmp_path: Path) -> None:
+def test_opening_completes_an_erasure(store: SqliteStore, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(store)
-    with store._readers.connection() as connection:
-        connection.execute("SELECT count(*) FROM users").fetchone()
-        store.erase(ANNA)
+    with monkeypatch.context() as patch:  # as if the process had ended between the commit and the wiping
+        patch.setattr(Wiper, "wipe", lambda _wiper, _connection: False)
+        receipt = store.erase(ANNA)
         while not store.is_erased(ANNA):
             time.sleep(0.01)
-        copy = tmp_path / "copy"  # as after a crash: the erasure is committed, old data are in the log
-        copy.mkdir()
-        for part in file.parent.glob("store.db*"):
-            shutil.copy(part, copy)
-        assert holds(copy, ANNA)
-        (copy / "store.db-shm").unlink()
-    opened(copy / "store.db").close()
-    assert holds(copy, ANNA) == []
+        store.close()
+    with pytest.raises(StoreError, match="bytes remain"):
+        receipt.result()
+    assert holds(file.parent, ANNA)
+    opened(file).close()
+    assert holds(file.parent, ANNA) == []
 
 
 # formats
