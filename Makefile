@@ -30,10 +30,10 @@ test-gpu: install  ## Run the tests that need a GPU
 	$(BIN)/python -m pytest -q -m gpu
 
 test: check  ## Run every check and every test that takes seconds
-	$(BIN)/python -m pytest -q -n auto -m "not slow and not gpu"
+	$(BIN)/python -m pytest -q -n auto --dist loadfile -m "not slow and not gpu"
 
 test-all: check  ## Run the slow tests too
-	$(BIN)/python -m pytest -q -n auto -m "not gpu"
+	DRPN_EXAMPLES=thorough $(BIN)/python -m pytest -q -n auto --dist loadfile -m "not gpu"
 
 bench: install  ## Measure training, evaluation, preparation and growth on this CPU; takes about ten minutes
 	$(BIN)/python benchmarks/training.py --device cpu

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import hypothesis
 import pytest
 import torch
 
@@ -17,6 +18,10 @@ from writing import MindLine, write_mind
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # for the processes that tests start
 torch.set_num_threads(1)
+# a busy machine is no failure; `make test-all` tries more examples
+hypothesis.settings.register_profile("quick", max_examples=40, deadline=None)
+hypothesis.settings.register_profile("thorough", max_examples=200, deadline=None)
+hypothesis.settings.load_profile(os.environ.get("DRPN_EXAMPLES", "quick"))
 
 
 @pytest.fixture
