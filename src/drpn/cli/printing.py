@@ -85,23 +85,22 @@ def trained_run(run: "Run") -> None:
 
 
 def comparison(compared: "Compared") -> None:
-    """Print every system on all impressions and its difference from DRPN, then where the tables are."""
+    """Print every system on all impressions and its difference from the first, then where the tables are."""
     from drpn.evaluation.metrics import METRICS
     from drpn.experiments.claims import judged_by, tally
-    from drpn.experiments.pages import shown_groups
+    from drpn.experiments.pages import base_name, shown_groups
 
     about = compared.about
     rows = [row for row in compared.rows if row["group"] == "all"]
-    table = Table("", *METRICS, *(["auc minus DRPN's, 95 %"] if about["base"] else []), box=None, pad_edge=False)
+    base = base_name(about["base"]) if about["base"] else ""
+    table = Table("", *METRICS, *([f"auc minus {base}'s, 95 %"] if base else []), box=None, pad_edge=False)
     group = "with_profile" if len(shown_groups(compared.rows)) == 1 else "all"
     table.title, table.title_justify = f"{GROUP_TITLES[group]}, {rows[0]['impressions']:,} impressions", "left"
     for row in rows:
         cells = ["–" if row[name] is None else f"{row[name]:.4f}" for name in METRICS]
         if row["auc_deviation"] is not None:
             cells[0] += f" [dim]±{row['auc_deviation']:.4f}[/]"
-        table.add_row(
-            literal(row["model"]), *cells, *([short_difference(row["auc_less_base"])] if about["base"] else [])
-        )
+        table.add_row(literal(row["model"]), *cells, *([short_difference(row["auc_less_base"])] if base else []))
     for column in table.columns:
         column.no_wrap = True
     console = Console()
@@ -109,7 +108,7 @@ def comparison(compared: "Compared") -> None:
     console.print()
     print_diversity(console, rows)
     models, seeds, comparisons = len(about["models"]), len(about["seeds"]), about["comparisons"]
-    caution = f"; {comparisons} comparisons with DRPN, expect one interval in twenty to miss by chance"
+    caution = f"; {comparisons} comparisons with {base}, expect one interval in twenty to miss by chance"
     print(
         f"{models} model{'s' if models > 1 else ''}, {seeds} seed{'s' if seeds > 1 else ''} each"
         + (caution if comparisons > 1 else "")

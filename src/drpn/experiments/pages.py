@@ -29,7 +29,6 @@ DIVERSITY_HEADS = {
     "concentration@10": "share of the ten most shown",
     "novelty@10": "novelty, bits",
 }
-DIFFERENCE = "AUC minus DRPN's, 95 % interval"
 DECAY = "weight decay"
 SPEEDS = {
     "parameters": "parameters",
@@ -76,6 +75,15 @@ class About(TypedDict):
     comparisons: int
 
 
+def base_name(base: str) -> str:
+    """The model that all others are compared with, as pages write it."""
+    return "DRPN" if base == "drpn" else base
+
+
+def _difference_head(base: str) -> str:
+    return f"AUC minus {base_name(base)}'s, 95 % interval"
+
+
 def write_pages(out: Path, about: About, rows: Sequence[Row], runs: Sequence[Row]) -> None:
     """Write table2 and table3, each as .md and .tex."""
     for number in TITLES:
@@ -112,7 +120,7 @@ def tables(number: int, about: About, rows: Sequence[Row], runs: Sequence[Row]) 
         for part in parts:
             lines = [_line(row_of[model], best, facts, paper, about["base"], names) for model in part]
             body += [*([RULE] if body and lines else []), *lines]
-        heads = ["", *HEADS.values(), *([DIFFERENCE] if about["base"] else [])]
+        heads = ["", *HEADS.values(), *([_difference_head(about["base"])] if about["base"] else [])]
         heads += [DECAY, *SPEEDS.values()] if facts else []
         heads += [f"{head}, paper" for head in HEADS.values()] if paper else []
         count = _impressions(rows, group)
@@ -225,12 +233,13 @@ def preface(parts: Sequence[Table], about: About, runs: Sequence[Row]) -> list[s
         else "There is only one seed, so the variation between seeds is unknown. "
     )
     if about["base"]:
-        column = parts[0].heads.index(DIFFERENCE)
+        column = parts[0].heads.index(_difference_head(about["base"]))
         count = sum(bool(row[column]) for row in parts[0].rows if row is not RULE)
         drawn = "users and seeds" if several else "users"
         spread += (
-            f"Differences are paired, and their intervals are bootstrapped over {drawn}. Comparisons with DRPN in each "
-            f"table: {count}, each with a 95 % interval, so about one in twenty misses the true difference by chance."
+            f"Differences are paired, and their intervals are bootstrapped over {drawn}. Comparisons with "
+            f"{base_name(about['base'])} in each table: {count}, each with a 95 % interval, so about one in twenty "
+            "misses the true difference by chance."
         )
     else:
         spread += "DRPN was not run, so there are no differences from it."
