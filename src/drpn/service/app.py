@@ -15,8 +15,8 @@ from drpn.service.housekeeping import housekeeping
 from drpn.service.http.access import Access
 from drpn.service.http.edge import Edge
 from drpn.service.http.endpoints import add_endpoint
+from drpn.service.http.errors import HttpError, http_error_of, unexpected
 from drpn.service.http.metrics import Metrics
-from drpn.service.http.problems import Problem, problem_of
 from drpn.service.http.settings import HttpSettings
 from drpn.service.newsroom import Newsroom
 from drpn.service.routes.documentation import add_documentation, openapi_document
@@ -56,7 +56,7 @@ def create_app(newsroom: Newsroom, store: Store, settings: HttpSettings | None =
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        exception_handlers={Problem: _problem, DrpnError: _drpn_error, HTTPException: _http_error},
+        exception_handlers=_HANDLERS,
     )
     endpoints = [
         *news_routes(newsroom),
@@ -72,16 +72,28 @@ def create_app(newsroom: Newsroom, store: Store, settings: HttpSettings | None =
     return Edge(app, settings, metrics)
 
 
-def _problem(_: Request, error: Any) -> Response:
+async def _http_error(_: Request, error: HttpError) -> Response:
     return error.answer()
 
 
-def _drpn_error(_: Request, error: Any) -> Response:
-    return problem_of(error).answer()
+async def _drpn_error(_: Request, error: Any) -> Response:
+    return http_error_of(error).answer()
 
 
-def _http_error(_: Request, error: Any) -> Response:
+async def _framework_error(_: Request, error: Any) -> Response:
     """Errors of the framework itself: no such path or method."""
     status = HTTPStatus(error.status_code)
     code, message, remedy = _HTTP.get(status, ("refused", status.phrase, "see /docs"))
-    return Problem(status, code, message, remedy=remedy, headers=dict(error.headers or {})).answer()
+    return HttpError(status, code, message, remedy=remedy, headers=dict(error.headers or {})).answer()
+
+
+async def _unexpected_error(_: Request, __: Exception) -> Response:
+    return unexpected().answer()
+
+
+_HANDLERS: dict[int | type[Exception], Any] = {
+    HttpError: _http_error,
+    DrpnError: _drpn_error,
+    HTTPException: _framework_error,
+    Exception: _unexpected_error,
+}

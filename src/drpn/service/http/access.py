@@ -8,7 +8,7 @@ from http import HTTPStatus
 
 from fastapi import Request
 
-from drpn.service.http.problems import Problem
+from drpn.service.http.errors import HttpError
 from drpn.service.http.settings import HttpSettings
 from drpn.store.base import Store
 from drpn.store.keys import SCOPES, digest_of, find_key
@@ -39,7 +39,7 @@ class Access:
         record = None if key is None else find_key(records, key)
         if record is None:
             message = "the request has no key" if key is None else "the key is not known or was revoked"
-            raise Problem(
+            raise HttpError(
                 HTTPStatus.UNAUTHORIZED,
                 "no_key",
                 message,
@@ -47,7 +47,7 @@ class Access:
                 headers={"WWW-Authenticate": "Bearer"},
             )
         if scope != ANY and scope not in record.scopes:
-            raise Problem(
+            raise HttpError(
                 HTTPStatus.FORBIDDEN, "no_scope", f"the key does not have the scope '{scope}'", remedy="use another key"
             )
 

@@ -11,7 +11,7 @@ from fastapi import Request
 from pydantic import BaseModel, ValidationError
 
 from drpn.errors import RefusedError
-from drpn.service.http.problems import Problem, invalid_body
+from drpn.service.http.errors import HttpError, invalid_body
 from drpn.service.http.settings import HttpSettings
 from drpn.service.messages.fields import CONTROL
 from drpn.store.records import check_id
@@ -26,7 +26,7 @@ async def read_body(request: Request, model: type[Body], settings: HttpSettings)
     kind = Message()
     kind["content-type"] = request.headers.get("content-type", "")
     if kind.get_content_type() != "application/json":
-        raise Problem(
+        raise HttpError(
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
             "not_json",
             "the body is not marked as JSON",
@@ -37,7 +37,7 @@ async def read_body(request: Request, model: type[Body], settings: HttpSettings)
         async with asyncio.timeout(settings.body_seconds):
             data = await _read(request, settings.body_bytes)
     except TimeoutError as error:
-        raise Problem(
+        raise HttpError(
             HTTPStatus.REQUEST_TIMEOUT,
             "slow_body",
             f"the body did not arrive within {settings.body_seconds:g} s",
@@ -62,8 +62,8 @@ async def _read(request: Request, limit: int) -> bytes:
     return b"".join(parts)
 
 
-def _too_large(limit: int) -> Problem:
-    return Problem(
+def _too_large(limit: int) -> HttpError:
+    return HttpError(
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
         "too_large",
         f"the body is larger than {limit:,} bytes",
@@ -77,13 +77,13 @@ def path_id(request: Request, name: str) -> str:
     try:
         value = unquote_to_bytes(request.path_params[name]).decode()
     except UnicodeDecodeError as error:
-        raise Problem(HTTPStatus.BAD_REQUEST, "bad_path", "the path is not UTF-8", field=name) from error
+        raise HttpError(HTTPStatus.BAD_REQUEST, "bad_path", "the path is not UTF-8", field=name) from error
     try:
         check_id(name, value)
     except RefusedError as error:
-        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid", str(error), field=name) from error
+        raise HttpError(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid", str(error), field=name) from error
     if _CONTROL.search(value):
-        raise Problem(
+        raise HttpError(
             HTTPStatus.UNPROCESSABLE_ENTITY, "invalid", f"{name} has a control character; remove it", field=name
         )
     return value
@@ -95,7 +95,7 @@ def idempotency_key(request: Request) -> str | None:
     if not keys:
         return None
     if len(keys) > 1 or not _KEY.fullmatch(keys[0]):
-        raise Problem(
+        raise HttpError(
             HTTPStatus.UNPROCESSABLE_ENTITY,
             "invalid",
             "an idempotency key has 1 to 255 visible ASCII characters, and a request has one key",

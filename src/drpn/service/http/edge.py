@@ -11,8 +11,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from drpn.errors import DrpnError
 from drpn.service.http.access import host_allowed
+from drpn.service.http.errors import HttpError, busy, http_error_of, unexpected
 from drpn.service.http.metrics import Metrics
-from drpn.service.http.problems import Problem, busy, problem_of
 from drpn.service.http.settings import HttpSettings
 
 LOG = logging.getLogger("drpn.service.requests")
@@ -62,9 +62,9 @@ class Edge:
         self._running += 1
         self._metrics.running.set(self._running)
         try:
-            problem = await self._run(scope, receive, send_with_headers, request_id)
-            if problem is not None and not status:
-                await problem.answer()(scope, receive, send_with_headers)
+            failure = await self._run(scope, receive, send_with_headers, request_id)
+            if failure is not None and not status:
+                await failure.answer()(scope, receive, send_with_headers)
         finally:
             self._running -= 1
             self._metrics.running.set(self._running)
@@ -74,25 +74,25 @@ class Edge:
             self._metrics.observe(method, route, status, spent)
             LOG.info("%s %s %d %.1f ms %s", method, route, status, 1000 * spent, request_id)
 
-    async def _run(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> Problem | None:
+    async def _run(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> HttpError | None:
         """Run the application; returns what went wrong."""
         try:
             if scope["path"] not in _PROBES:
                 self._admit(scope)
             await self._app(scope, receive, send)
-        except Problem as problem:
-            return problem
+        except HttpError as failure:
+            return failure
         except DrpnError as error:
-            return problem_of(error)
+            return http_error_of(error)
         except Exception as error:  # whatever it is, the client gets the same shape, and the log no data
             LOG.error("failed %s %s", request_id, _place(error))
-            return Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", f"the service failed; request {request_id}")
+            return unexpected()
         return None
 
     def _admit(self, scope: Scope) -> None:
         hosts = Headers(scope=scope).getlist("host")
         if len(hosts) != 1 or not host_allowed(hosts[0], self._settings.allowed_hosts):
-            raise Problem(
+            raise HttpError(
                 HTTPStatus.BAD_REQUEST,
                 "bad_host",
                 "the service is not known under this name",

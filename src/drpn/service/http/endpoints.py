@@ -7,12 +7,12 @@ from http import HTTPStatus
 from typing import Any, Generic, TypeVar
 
 from fastapi import FastAPI, Request
-from fastapi.responses import Response
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from pydantic import BaseModel
 
 from drpn.service.http.access import ANY, Access
 from drpn.service.http.bodies import read_body
-from drpn.service.http.problems import ErrorAnswer, busy
+from drpn.service.http.errors import ErrorAnswer, busy
 from drpn.service.http.settings import HttpSettings
 
 _MEANINGS = {
@@ -50,6 +50,7 @@ _WITH_BODY = (
     HTTPStatus.UNPROCESSABLE_ENTITY,
 )
 
+REFERENCE = "#/components/schemas/{model}"
 Body = TypeVar("Body", bound=BaseModel)
 Handler = Callable[[Request, Any], Awaitable[BaseModel | Response]]
 
@@ -123,16 +124,20 @@ def add_endpoint(app: FastAPI, endpoint: Endpoint[Any], access: Access, settings
         tags=[endpoint.subject],
         status_code=endpoint.status,
         response_model=None,
+        response_class=PlainTextResponse if endpoint.answer is None else JSONResponse,
         responses=_responses(endpoint),
         openapi_extra=_extra(endpoint),
     )
 
 
+def schema_of(model: type[BaseModel]) -> dict[str, str]:
+    """A reference to the model in the OpenAPI document."""
+    return {"$ref": REFERENCE.format(model=model.__name__)}
+
+
 def _responses(endpoint: Endpoint[Any]) -> dict[int | str, dict[str, Any]]:
     success: dict[str, Any] = {"description": "Done."}
-    if endpoint.answer is None:
-        success["content"] = {"text/plain": {"schema": {"type": "string"}}}
-    else:
+    if endpoint.answer is not None:
         success["model"] = endpoint.answer
     if endpoint.links:
         success["links"] = dict(endpoint.links)
@@ -145,9 +150,13 @@ def _responses(endpoint: Endpoint[Any]) -> dict[int | str, dict[str, Any]]:
     for status in sorted(set(statuses)):
         code, message = _EXAMPLES[status]
         responses[int(status)] = {
-            "model": ErrorAnswer,
             "description": _MEANINGS[status],
-            "content": {"application/json": {"example": {"error": {"code": code, "message": message}}}},
+            "content": {
+                "application/json": {
+                    "schema": schema_of(ErrorAnswer),
+                    "example": {"error": {"code": code, "message": message}},
+                }
+            },
         }
     responses[int(HTTPStatus.SERVICE_UNAVAILABLE)]["headers"] = {
         "Retry-After": {"description": "Seconds to wait.", "schema": {"type": "string"}}
@@ -171,9 +180,9 @@ def _extra(endpoint: Endpoint[Any]) -> dict[str, Any]:
         )
     extra: dict[str, Any] = {"parameters": parameters} if parameters else {}
     if endpoint.body is not None:
-        reference = {"$ref": f"#/components/schemas/{endpoint.body.__name__}"}
-        extra["requestBody"] = {"required": True, "content": {"application/json": {"schema": reference}}}
+        content = {"application/json": {"schema": schema_of(endpoint.body)}}
+        extra["requestBody"] = {"required": True, "content": content}
     if endpoint.scope is not None:
-        extra["security"] = [{"key": []}]
+        extra["security"] = [{"key": []}, {}]  # a service without keys takes requests without one
         extra["x-scope"] = "any key" if endpoint.scope == ANY else endpoint.scope
     return extra

@@ -14,13 +14,15 @@ from jinja2 import Environment, StrictUndefined
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-_REFERENCE = "#/components/schemas/{model}"
+from drpn.service.http.endpoints import REFERENCE
+from drpn.service.http.errors import ErrorAnswer
 
 
 def openapi_document(app: FastAPI, bodies: Sequence[type[BaseModel]]) -> dict[str, Any]:
     """The OpenAPI document of all routes; `bodies` are the models that they read."""
     document = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
-    _, schemas = models_json_schema([(body, "validation") for body in bodies], ref_template=_REFERENCE)
+    models: list[type[BaseModel]] = [ErrorAnswer, *bodies]
+    _, schemas = models_json_schema([(model, "validation") for model in models], ref_template=REFERENCE)
     components = document.setdefault("components", {})
     components.setdefault("schemas", {}).update(schemas["$defs"])
     components["securitySchemes"] = {

@@ -17,8 +17,8 @@ from pydantic import BaseModel
 from drpn.errors import DrpnError
 from drpn.service.http.access import ANY
 from drpn.service.http.endpoints import Endpoint
+from drpn.service.http.errors import HttpError, busy
 from drpn.service.http.metrics import Metrics
-from drpn.service.http.problems import Problem, busy
 from drpn.service.http.settings import HttpSettings
 from drpn.service.messages.operations import HealthAnswer, ReloadAnswer, ReloadBody
 from drpn.service.newsroom import Newsroom
@@ -49,7 +49,7 @@ def operation_routes(newsroom: Newsroom, store: Store, settings: HttpSettings, m
     async def reload(_: Request, body: ReloadBody) -> BaseModel:
         path = bundle_path(settings.bundles, body.bundle)
         if body.variant is not None and body.variant not in newsroom.bundles:
-            raise Problem(
+            raise HttpError(
                 HTTPStatus.NOT_FOUND,
                 "unknown_variant",
                 "there is no such variant",
@@ -110,7 +110,7 @@ def operation_routes(newsroom: Newsroom, store: Store, settings: HttpSettings, m
 def bundle_path(bundles: Path | None, name: str) -> Path:
     """The bundle of a name in the folder of bundles, which may hold bundles and runs; never one outside of it."""
     if bundles is None:
-        raise Problem(
+        raise HttpError(
             HTTPStatus.NOT_FOUND,
             "no_bundles",
             "the service has no folder of bundles",
@@ -119,7 +119,7 @@ def bundle_path(bundles: Path | None, name: str) -> Path:
     folder = bundles.resolve()
     path = (folder / name).resolve()
     if path.parent != folder or not path.is_dir():
-        raise Problem(
+        raise HttpError(
             HTTPStatus.NOT_FOUND,
             "unknown_bundle",
             "there is no bundle of this name in the folder of bundles",

@@ -11,7 +11,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from drpn.service.http.bodies import path_id
 from drpn.service.http.endpoints import Endpoint
-from drpn.service.http.problems import Problem
+from drpn.service.http.errors import HttpError
 from drpn.service.messages.news import ChangeAnswer
 from drpn.service.messages.users import EntryAnswer, EventAnswer, ExplanationAnswer, ExportAnswer, UserAnswer
 from drpn.service.newsroom import Newsroom
@@ -31,7 +31,7 @@ def user_routes(newsroom: Newsroom) -> list[Endpoint[Any]]:
         user_id = path_id(request, "user_id")
         view = await asyncio.to_thread(newsroom.user, user_id)
         if not (view.profile.clicked or view.profile.skipped or view.clicked):
-            raise Problem(
+            raise HttpError(
                 HTTPStatus.NOT_FOUND, "unknown_user", "there is no profile of this user", remedy="report a page view"
             )
         return view
@@ -120,7 +120,7 @@ def _export(newsroom: Newsroom, user_id: str) -> ExportAnswer:
     view = newsroom.user(user_id)
     events = [_event(event) for event in newsroom.export_user(user_id)]
     if not (events or view.profile.clicked or view.profile.skipped or view.clicked):
-        raise Problem(HTTPStatus.NOT_FOUND, "unknown_user", "nothing is stored of this user")
+        raise HttpError(HTTPStatus.NOT_FOUND, "unknown_user", "nothing is stored of this user")
     return ExportAnswer(
         user_id=user_id,
         clicked=_entries(view.profile.clicked),

@@ -1,5 +1,6 @@
 """Errors as answers: one JSON shape for all."""
 
+import math
 from http import HTTPStatus
 from typing import Any
 
@@ -10,7 +11,9 @@ from pydantic_core import to_json
 from drpn.errors import (
     DrpnError,
     ExplainError,
+    ImpressionIdError,
     NotShownError,
+    OverloadError,
     RefusedError,
     RepeatedKeyError,
     RunError,
@@ -42,7 +45,7 @@ class ErrorAnswer(BaseModel):
     error: ErrorDetail
 
 
-class Problem(Exception):
+class HttpError(Exception):
     """An error that becomes an answer."""
 
     def __init__(
@@ -72,16 +75,17 @@ class Problem(Exception):
         )
 
 
-def busy(code: str, message: str, *, seconds: int = 1) -> Problem:
+def busy(code: str, message: str, *, seconds: int = 1) -> HttpError:
     """The service cannot answer now; the client can try again."""
     headers = {"Retry-After": str(seconds)}
-    return Problem(HTTPStatus.SERVICE_UNAVAILABLE, code, message, remedy=f"try again in {seconds} s", headers=headers)
+    return HttpError(HTTPStatus.SERVICE_UNAVAILABLE, code, message, remedy=f"try again in {seconds} s", headers=headers)
 
 
 _KINDS: list[tuple[type[DrpnError], HTTPStatus, str]] = [
     (RepeatedKeyError, HTTPStatus.CONFLICT, "repeated_key"),
     (UnknownImpressionError, HTTPStatus.NOT_FOUND, "unknown_impression"),
     (NotShownError, HTTPStatus.UNPROCESSABLE_ENTITY, "not_shown"),
+    (ImpressionIdError, HTTPStatus.UNPROCESSABLE_ENTITY, "bad_impression_id"),
     (RefusedError, HTTPStatus.UNPROCESSABLE_ENTITY, "refused"),
     (ExplainError, HTTPStatus.UNPROCESSABLE_ENTITY, "not_explainable"),
     (RunError, HTTPStatus.UNPROCESSABLE_ENTITY, "bad_bundle"),
@@ -90,29 +94,37 @@ _KINDS: list[tuple[type[DrpnError], HTTPStatus, str]] = [
 """The first kind that fits decides."""
 
 
-def problem_of(error: DrpnError) -> Problem:
+def http_error_of(error: DrpnError) -> HttpError:
     """The answer to an error of the layers below."""
+    if isinstance(error, OverloadError):
+        return busy("overloaded", "too many requests wait", seconds=max(1, math.ceil(error.retry_after)))
     if isinstance(error, StoreBusyError):
         return busy("store_busy", "too many changes wait to be written")
     if isinstance(error, StoreError):
         return busy("store_unavailable", "the store cannot be used now", seconds=5)
     for kind, status, code in _KINDS:
         if isinstance(error, kind):
-            return Problem(status, code, str(error))
-    return Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", "the service failed")
+            return HttpError(status, code, str(error))
+    return unexpected()
 
 
-def invalid_body(error: ValidationError) -> Problem:
+def unexpected() -> HttpError:
+    """The answer to an error in the service itself."""
+    message = "the service failed; its log names the place under the X-Request-ID of this answer"
+    return HttpError(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", message)
+
+
+def invalid_body(error: ValidationError) -> HttpError:
     """The answer to a body that does not fit its model: names the first field that is wrong."""
     errors = error.errors(include_url=False, include_context=False, include_input=False)
     first = errors[0]
     if first["type"] == "json_invalid":
-        return Problem(
+        return HttpError(
             HTTPStatus.BAD_REQUEST, "bad_json", first["msg"], remedy="send one JSON document in UTF-8, not too deep"
         )
     more = f" ({len(errors) - 1} more fields are wrong)" if len(errors) > 1 else ""
     field = ".".join(map(str, first["loc"])) or "body"
-    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid", first["msg"] + more, field=field)
+    return HttpError(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid", first["msg"] + more, field=field)
 
 
 def _short(text: str) -> str:

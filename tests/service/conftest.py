@@ -1,0 +1,54 @@
+"""A service without a model, called within this process."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from drpn.service.app import create_app
+from drpn.service.http.settings import HttpSettings
+from drpn.store.base import Store
+from drpn.store.opening import open_store
+from service.stand_in import StandIn, as_newsroom
+
+Connect = Callable[..., TestClient]
+STORIES = [
+    {"news_id": "chess", "title": "Chess champion loses to a newcomer", "category": "sports"},
+    {"news_id": "storm", "title": "Storm closes the harbours", "category": "weather"},
+    {"news_id": "vote", "title": "Parliament votes on Friday", "category": "politics"},
+]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    opened = open_store(f"sqlite:///{tmp_path}/store.db")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def newsroom(store: Store) -> StandIn:
+    return StandIn(store)
+
+
+@pytest.fixture
+def connect(store: Store, newsroom: StandIn) -> Iterator[Connect]:
+    """A function that starts the service with some settings and returns a client of it."""
+    with ExitStack() as stack:
+
+        def start(**settings: object) -> TestClient:
+            names = {"allowed_hosts": ("testserver",), **settings}
+            app = create_app(as_newsroom(newsroom), store, HttpSettings(**names))  # type: ignore[arg-type]
+            return stack.enter_context(TestClient(app))
+
+        yield start
+
+
+@pytest.fixture
+def client(connect: Connect) -> TestClient:
+    """A service with three stories and without keys."""
+    connected = connect()
+    connected.put("/v1/news", json={"stories": STORIES}).raise_for_status()
+    return connected
