@@ -11,8 +11,10 @@ from drpn.service.app import create_app
 from drpn.service.http.settings import HttpSettings
 from drpn.store.base import Store
 from drpn.store.opening import open_store
+from explained_newsroom import newsroom, run_path
 from service.stand_in import StandIn, as_newsroom
 
+__all__ = ["newsroom", "run_path"]
 Connect = Callable[..., TestClient]
 STORIES = [
     {"news_id": "chess", "title": "Chess champion loses to a newcomer", "category": "sports"},
@@ -29,18 +31,18 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 @pytest.fixture
-def newsroom(store: Store) -> StandIn:
+def stand_in(store: Store) -> StandIn:
     return StandIn(store)
 
 
 @pytest.fixture
-def connect(store: Store, newsroom: StandIn) -> Iterator[Connect]:
+def connect(store: Store, stand_in: StandIn) -> Iterator[Connect]:
     """A function that starts the service with some settings and returns a client of it."""
     with ExitStack() as stack:
 
         def start(**settings: object) -> TestClient:
             names = {"allowed_hosts": ("testserver",), **settings}
-            app = create_app(as_newsroom(newsroom), store, HttpSettings(**names))  # type: ignore[arg-type]
+            app = create_app(as_newsroom(stand_in), store, HttpSettings(**names))  # type: ignore[arg-type]
             return stack.enter_context(TestClient(app))
 
         yield start

@@ -39,9 +39,9 @@ def options(examples: int, **more: Any) -> settings:
 
 
 @pytest.fixture
-def schema(store: Store, newsroom: StandIn) -> Any:
+def schema(store: Store, stand_in: StandIn) -> Any:
     store.put_news([Story("storm", "Storm closes the harbours"), Story("chess", "Chess")]).result()
-    app = create_app(as_newsroom(newsroom), store, HttpSettings(allowed_hosts=("testserver",)))
+    app = create_app(as_newsroom(stand_in), store, HttpSettings(allowed_hosts=("testserver",)))
     return schemathesis.openapi.from_asgi("/openapi.json", app)
 
 
