@@ -15,7 +15,7 @@ from drpn.service.http.bodies import read_body
 from drpn.service.http.errors import ErrorAnswer, busy
 from drpn.service.http.settings import HttpSettings
 
-_MEANINGS = {
+MEANINGS = {
     HTTPStatus.BAD_REQUEST: "The body is not JSON or too deep, or the Host header or path is wrong.",
     HTTPStatus.UNAUTHORIZED: "The request has no key, or one that is not known.",
     HTTPStatus.FORBIDDEN: "The key does not have the scope.",
@@ -150,7 +150,7 @@ def _responses(endpoint: Endpoint[Any]) -> dict[int | str, dict[str, Any]]:
     for status in sorted(set(statuses)):
         code, message = _EXAMPLES[status]
         responses[int(status)] = {
-            "description": _MEANINGS[status],
+            "description": MEANINGS[status],
             "content": {
                 "application/json": {
                     "schema": schema_of(ErrorAnswer),
