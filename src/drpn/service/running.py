@@ -20,6 +20,7 @@ from drpn.service.app import create_app
 from drpn.service.http.settings import HttpSettings
 from drpn.service.newsroom import Newsroom, Variant
 from drpn.service.settings import NewsroomSettings
+from drpn.service.signing import load_key
 from drpn.store.base import Store
 from drpn.store.opening import open_store
 
@@ -92,8 +93,6 @@ def serve(
     progress: Progress,
 ) -> None:
     """Serve until SIGINT or SIGTERM; then finish the running requests and close the store."""
-    from drpn.service.signing import load_key
-
     keys = own_keys(key_file)
     names = address.names
     with closing(address.bind()) as bound, closing(open_store(store_url)) as store:
