@@ -9,7 +9,7 @@ from torch import Tensor
 from drpn.batches.batch import Context, Profiles
 from drpn.batches.tables import Tables
 from drpn.bundle.catalogue import StoryCatalogue
-from drpn.bundle.fast_fusion import FastFusion, exponentials, parts, stories_within_limit, users_within_limit
+from drpn.bundle.fast_fusion import FastFusion, constants, exponentials, parts, stories_within_limit, users_within_limit
 from drpn.layers.tables import map_tables
 from drpn.models.base import ClickModel
 from drpn.models.drpn import Drpn
@@ -44,6 +44,8 @@ class Scorer:
     def __init__(self, model: ClickModel, tables: Tables, stories: StoryCatalogue) -> None:
         self._model, self._tables, self._stories = model, tables, stories
         self._device = next(model.parameters()).device
+        with torch.inference_mode():
+            self._constants = constants(model) if isinstance(model, Drpn) else {}
 
     @torch.inference_mode()
     def read(self, users: Sequence[ProfileStories]) -> list[ReadProfile]:
@@ -72,7 +74,7 @@ class Scorer:
             return (
                 model.rank(self._stories.encoded, user.readers, candidates, context.to(self._device))[0].float().cpu()
             )
-        fusion = FastFusion(model, self._stories.encoded, self._stories.derived, user.readers)
+        fusion = FastFusion(self._constants, self._stories.encoded, self._stories.derived, user.readers)
         scores = _match(fusion, positions)
         if model.context is None:
             return scores
