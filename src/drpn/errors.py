@@ -17,7 +17,9 @@ DrpnError
 │   ├── RepeatedKeyError  an idempotency key or impression id that was used for other content
 │   ├── UnknownImpressionError  a click on an impression that the user does not have
 │   ├── NotShownError     a click on a story that the impression did not show
-│   └── EventTimeError    an event from the future, or from before the retention
+│   ├── EventTimeError    an event from the future, or from before the retention
+│   └── ImpressionIdError an impression id that is forged, expired or of another user
+├── OverloadError         too many requests wait; try again later
 └── OutputError           results that cannot be written
 
 A message is one line with the place, the value and the way out, in words that fit Python code and the command line. Its
@@ -103,6 +105,19 @@ class NotShownError(RefusedError):
 
 class EventTimeError(RefusedError):
     """An event from the future, or from before the retention."""
+
+
+class ImpressionIdError(RefusedError):
+    """An impression id that is forged, expired or of another user."""
+
+
+class OverloadError(DrpnError):
+    """Too many requests wait; nothing was done, and the caller can try again later."""
+
+    def __init__(self, message: str, *, retry_after: float) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+        """Seconds after which there is likely to be room."""
 
 
 class OutputError(DrpnError):

@@ -33,7 +33,7 @@ def create_key(store: Store, name: str, scopes: Iterable[str], now: datetime) ->
         raise SettingsError(f"the name of a key has {len(name)} letters; it takes 1 to {_NAME_LENGTH}")
     key_id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
     key = f"{_PREFIX}_{key_id}_{secret}"
-    record = KeyRecord(key_id, name, chosen, _digest(key), now)
+    record = KeyRecord(key_id, name, chosen, digest_of(key), now)
     store.add_api_key(record)
     return key, record
 
@@ -43,7 +43,7 @@ def find_key(records: Iterable[KeyRecord], key: str) -> KeyRecord | None:
 
     `records` are those of `Store.api_keys`, which a service may keep for some seconds.
     """
-    digest = _digest(key)
+    digest = digest_of(key)
     match = None
     for record in records:  # all are compared, so that the time says nothing about which one fits
         if hmac.compare_digest(record.digest, digest) and record.revoked is None:
@@ -57,5 +57,6 @@ def revoke_key(store: Store, key_id: str, now: datetime) -> None:
         raise SettingsError(f"there is no key '{key_id}' in use; list the keys to see their ids")
 
 
-def _digest(key: str) -> bytes:
+def digest_of(key: str) -> bytes:
+    """The hash of a key, which is all that is stored of it."""
     return hashlib.sha256(key.encode(errors="surrogatepass")).digest()

@@ -1,0 +1,1 @@
+"""The HTTP edge: limits, keys, errors, logging and metrics, the same for every route."""

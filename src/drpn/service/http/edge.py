@@ -1,0 +1,111 @@
+"""The outermost layer: host check, limit of running requests, one log line and metrics for each request."""
+
+import logging
+import secrets
+import time
+import traceback
+from http import HTTPStatus
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from drpn.errors import DrpnError
+from drpn.service.http.access import host_allowed
+from drpn.service.http.errors import HttpError, busy, http_error_of, unexpected
+from drpn.service.http.metrics import Metrics
+from drpn.service.http.settings import HttpSettings
+
+LOG = logging.getLogger("drpn.service.requests")
+"""One line for each request: method, route, status, milliseconds and request id; nothing that a client sent."""
+_PROBES = ("/healthz", "/readyz")
+"""Answered under any name and any load: they say nothing about users."""
+_METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH")
+SAFE_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+}
+"""Set on every answer that does not set them itself."""
+
+
+class Edge:
+    """Wraps the application."""
+
+    def __init__(self, app: ASGIApp, settings: HttpSettings, metrics: Metrics) -> None:
+        self._app, self._settings, self._metrics = app, settings, metrics
+        self._running = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await self._answer(scope, receive, send)
+        elif scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+        else:  # no WebSockets
+            await send({"type": "websocket.close", "code": 1008})
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started, request_id, status = time.perf_counter(), secrets.token_hex(8), 0
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = MutableHeaders(scope=message)
+                headers["X-Request-ID"] = request_id
+                for name, value in SAFE_HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        # ids stay encoded until a route reads them, so that a slash in an id is no separator
+        scope["path"] = scope.get("raw_path", scope["path"].encode()).decode("latin-1")
+        self._running += 1
+        self._metrics.running.set(self._running)
+        try:
+            failure = await self._run(scope, receive, send_with_headers, request_id)
+            if failure is not None and not status:
+                await failure.answer()(scope, receive, send_with_headers)
+        finally:
+            self._running -= 1
+            self._metrics.running.set(self._running)
+            spent = time.perf_counter() - started
+            method = scope["method"] if scope["method"] in _METHODS else "OTHER"
+            route = getattr(scope.get("route"), "path", "-")
+            self._metrics.observe(method, route, status, spent)
+            LOG.info("%s %s %d %.1f ms %s", method, route, status, 1000 * spent, request_id)
+
+    async def _run(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> HttpError | None:
+        """Run the application; returns what went wrong."""
+        try:
+            if scope["path"] not in _PROBES:
+                self._admit(scope)
+            await self._app(scope, receive, send)
+        except HttpError as failure:
+            return failure
+        except DrpnError as error:
+            return http_error_of(error)
+        except Exception as error:  # whatever it is, the client gets the same shape, and the log no data
+            LOG.error("failed %s %s", request_id, _place(error))
+            return unexpected()
+        return None
+
+    def _admit(self, scope: Scope) -> None:
+        hosts = Headers(scope=scope).getlist("host")
+        if len(hosts) != 1 or not host_allowed(hosts[0], self._settings.allowed_hosts):
+            raise HttpError(
+                HTTPStatus.BAD_REQUEST,
+                "bad_host",
+                "the service is not known under this name",
+                field="Host",
+                remedy="use the address that the service was started with",
+            )
+        if self._running > self._settings.running:
+            self._metrics.refused.inc()
+            raise busy("overloaded", "too many requests are running")
+
+
+def _place(error: BaseException) -> str:
+    """The kind of an error and where it was raised, without its message, which may quote a client."""
+    frames = traceback.extract_tb(error.__traceback__)[-3:]
+    places = " < ".join(f"{frame.name}:{frame.lineno}" for frame in reversed(frames))
+    return f"{type(error).__name__} in {places}"

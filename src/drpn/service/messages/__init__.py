@@ -1,0 +1,1 @@
+"""Bodies and answers of the routes, with their limits and examples."""

@@ -1,0 +1,30 @@
+"""Changes of the store as answers."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter
+
+from drpn.service.messages.fields import Id
+from drpn.service.messages.news import ChangeAnswer
+from drpn.store.records import Receipt
+
+Result = TypeVar("Result")
+
+
+async def resolved(future: Future[Result]) -> Result:
+    """The result of a future. If the client goes away or the time is over, the work goes on."""
+    return await asyncio.shield(asyncio.wrap_future(future))
+
+
+async def changed(change: Callable[[], Future[Receipt]]) -> ChangeAnswer:
+    """The answer to a change, once it is durable."""
+    receipt = await resolved(change())
+    return ChangeAnswer(sequence=receipt.sequence, repeated=receipt.repeated)
+
+
+def id_schema(example: str) -> dict[str, Any]:
+    """The JSON schema of an id in a path."""
+    return TypeAdapter(Id).json_schema() | {"examples": [example]}

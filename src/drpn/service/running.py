@@ -1,0 +1,206 @@
+"""Run the service: open the store and the bundles, listen, answer until a signal comes, close."""
+
+import ipaddress
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote
+
+import uvicorn
+
+from drpn.errors import SettingsError
+from drpn.progress import Progress
+from drpn.service.app import create_app
+from drpn.service.http.settings import HttpSettings
+from drpn.service.newsroom import Newsroom, Variant
+from drpn.service.settings import NewsroomSettings
+from drpn.service.signing import load_key
+from drpn.store.base import Store
+from drpn.store.opening import open_store
+
+KEY_VARIABLE = "DRPN_KEY"
+"""Environment variable that may hold a key with every scope."""
+_SHORTEST_KEY = 32
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Address:
+    """Where the service listens, and under which names it is reached."""
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    """0 chooses a free port."""
+    allow_hosts: tuple[str, ...] = ()
+    """Names in addition to the host itself."""
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach it."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names that the Host header may have."""
+        own = _LOOPBACK if self.is_loopback else (self.host,)
+        if not self.is_loopback and _is_wildcard(self.host):
+            if not self.allow_hosts:
+                raise SettingsError(
+                    f"the host {self.host} stands for every address of this machine; say under which names the service "
+                    "is reached",
+                    hint="pass --allow-host NAME",
+                )
+            own = _LOOPBACK
+        return tuple(name.lower() for name in (*own, self.host, *self.allow_hosts))
+
+    def bind(self) -> socket.socket:
+        """A socket at this address that does not listen yet; refuses one that is in use."""
+        try:
+            family, kind, protocol, _, address = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)[0]
+            bound = socket.socket(family, kind, protocol)
+            try:
+                bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                bound.bind(address)
+            except BaseException:
+                bound.close()
+                raise
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise SettingsError(
+                f"the service cannot listen at {self.host}, port {self.port}: {reason}; choose another address",
+                hint="pass --port, or --port 0 for any free one",
+            ) from error
+        return bound
+
+
+def serve(
+    variants: Sequence[Variant],
+    store_url: str,
+    address: Address,
+    *,
+    bundles: Path | None = None,
+    key_file: Path | None = None,
+    settings: NewsroomSettings | None = None,
+    progress: Progress,
+) -> None:
+    """Serve until SIGINT or SIGTERM; then finish the running requests and close the store."""
+    keys = own_keys(key_file)
+    names = address.names
+    with closing(address.bind()) as bound, closing(open_store(store_url)) as store:
+        check_keys(address, store, keys)
+        http = HttpSettings(allowed_hosts=names, keys=keys, keys_required=not address.is_loopback, bundles=bundles)
+        progress.note(f"store: {store_url}, {store.last_sequence():,} events")
+        with progress.stage("Load the bundles, seed the store and replay its events"):
+            newsroom = Newsroom(variants, store, settings, key=load_key(signing_file(store_url)))
+        with closing(newsroom):
+            run_app(create_app(newsroom, store, http), bound, progress)
+    progress.note("stopped; all acknowledged events are stored")
+
+
+def signing_file(store_url: str) -> Path:
+    """The file next to a store with the key that signs impression ids: it outlives restarts, as the ids do."""
+    return Path(unquote(store_url.partition(":///")[2]) + ".key")
+
+
+def own_keys(key_file: Path | None) -> tuple[str, ...]:
+    """The keys of a file, one for each line, and of the environment."""
+    keys = [os.environ[KEY_VARIABLE]] if os.environ.get(KEY_VARIABLE) else []
+    if key_file is not None:
+        try:
+            keys += key_file.read_text(encoding="ascii").split()
+        except (OSError, UnicodeDecodeError) as error:
+            raise SettingsError(f"the key file {key_file} cannot be read; write one key into it") from error
+        if not keys:
+            raise SettingsError(f"the key file {key_file} is empty; write one key into it")
+    if any(len(key) < _SHORTEST_KEY for key in keys):
+        raise SettingsError(
+            f"a key is shorter than {_SHORTEST_KEY} letters and could be guessed; make a long random one",
+            hint="or add one to the store: drpn keys add NAME",
+        )
+    return tuple(keys)
+
+
+def check_keys(address: Address, store: Store, keys: Sequence[str]) -> None:
+    """Refuse an address that other machines can reach if no key protects it."""
+    if address.is_loopback or keys or any(record.revoked is None for record in store.api_keys()):
+        return
+    raise SettingsError(
+        f"other machines can reach {address.host}, and no key protects the service; make a key first",
+        hint=f"run: drpn keys add NAME, or pass --key-file, or set {KEY_VARIABLE}",
+    )
+
+
+def run_app(app: object, bound: socket.socket, progress: Progress) -> None:
+    """Answer requests until a signal comes."""
+    config = uvicorn.Config(
+        app,  # type: ignore[arg-type]
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        proxy_headers=False,
+        ws="none",
+        lifespan="on",
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=30,
+        backlog=1024,
+    )
+    with _logging(), _own_signals():
+        _Server(config, progress).run(sockets=[bound])
+
+
+class _Server(uvicorn.Server):
+    """Reports its address when it answers."""
+
+    def __init__(self, config: uvicorn.Config, progress: Progress) -> None:
+        super().__init__(config)
+        self._progress = progress
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started and sockets:
+            host, port = sockets[0].getsockname()[:2]
+            name = f"[{host}]" if ":" in host else host
+            self._progress.note(f"serving at http://{name}:{port}, documentation at /docs; Ctrl-C stops")
+
+
+@contextmanager
+def _own_signals() -> Iterator[None]:
+    """Ignore the signals that uvicorn repeats after it has stopped, so that the store is closed in order."""
+    before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _logging() -> Iterator[None]:
+    """Write log lines to standard error."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    levels = {"drpn.service": logging.INFO, "uvicorn.error": logging.WARNING}
+    for name, level in levels.items():
+        logging.getLogger(name).addHandler(handler)
+        logging.getLogger(name).setLevel(level)
+    try:
+        yield
+    finally:
+        for name in levels:
+            logging.getLogger(name).removeHandler(handler)
+
+
+def _is_wildcard(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False

@@ -1,0 +1,80 @@
+"""Schemathesis calls every route of the OpenAPI document with valid and invalid data, and follows its links."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    negative_data_rejection,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+    unsupported_method,
+)
+
+from drpn.service.app import create_app
+from drpn.service.http.settings import HttpSettings
+from drpn.service.newsroom import Newsroom, Variant
+from drpn.service.settings import NewsroomSettings
+from drpn.store.base import Store
+from drpn.store.records import Story
+
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    negative_data_rejection,
+    unsupported_method,
+]
+
+
+def options(examples: int, **more: Any) -> settings:
+    quiet = {"deadline": None, "suppress_health_check": list(HealthCheck), "database": None}
+    return settings(max_examples=examples, **quiet, **more)
+
+
+@pytest.fixture
+def schema(store: Store, run_path: Path) -> Iterator[Any]:
+    """The document of a service with a trained model."""
+    with closing(Newsroom([Variant("A", run_path / "bundle")], store, NewsroomSettings(seconds=30))) as newsroom:
+        newsroom.put_news([Story("storm", "Storm closes the harbours"), Story("chess", "Chess")]).result()
+        settings = HttpSettings(allowed_hosts=("testserver",), answer_seconds=60, bundles=run_path.parent)
+        yield schemathesis.openapi.from_asgi("/openapi.json", create_app(newsroom, store, settings))
+
+
+@pytest.mark.filterwarnings("default:invalid value encountered in cast")  # fresh stories without a time
+@pytest.mark.parametrize("mode", list(GenerationMode))
+@pytest.mark.parametrize("examples", [10, pytest.param(400, marks=pytest.mark.slow)])
+def test_every_route_answers_as_documented(schema: Any, examples: int, mode: GenerationMode) -> None:
+    tested = 0
+    for result in schema.get_all_operations():
+        operation = result.ok()
+        if mode is GenerationMode.POSITIVE or list(operation.iter_parameters()) or operation.body:
+            tested += 1
+
+            @options(examples)
+            @given(operation.as_strategy(generation_mode=mode))
+            def call(case: Any) -> None:
+                case.call_and_validate(checks=CHECKS)
+
+            call()
+    assert tested >= 10
+
+
+@pytest.mark.filterwarnings("default:invalid value encountered in cast")
+@pytest.mark.parametrize(("examples", "steps"), [(5, 6), pytest.param(200, 12, marks=pytest.mark.slow)])
+def test_links_between_routes(schema: Any, examples: int, steps: int) -> None:
+    class Machine(schema.as_state_machine()):  # type: ignore[misc]
+        def validate_response(self, response: Any, case: Any, *_: Any, **__: Any) -> None:
+            case.validate_response(response, checks=CHECKS)
+
+    Machine.run(settings=options(examples, stateful_step_count=steps))
