@@ -138,11 +138,13 @@ def _queue(
             yield place, "ranked"
         return
     known, news_ids = facts(), pool.news_ids
-    unknown = np.iinfo(np.int64).max
     published = pool.published[order]
+    timed = np.isfinite(published)
+    # a story without a time counts as the newest
+    moments = np.where(timed, np.where(timed, published, 0).astype(np.int64), np.iinfo(np.int64).max)
     candidates = Candidates(
         scores=scores[order].astype(np.float64),
-        published=np.where(np.isfinite(published), published, unknown).astype(np.int64) if request.fresh else None,
+        published=moments if request.fresh else None,
         # faded clicks as whole numbers
         clicks=(1000 * known.clicks([news_ids[place] for place in order.tolist()])).astype(np.int64)
         if request.popular

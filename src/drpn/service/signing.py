@@ -10,6 +10,8 @@ import hashlib
 import hmac
 import os
 import secrets
+import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -71,17 +73,8 @@ def is_signed(impression_id: str) -> bool:
 
 def load_key(file: Path) -> bytes:
     """The key in a file, which is made if it does not exist; only its owner may read it."""
-    try:
-        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        pass
-    except OSError as error:
-        raise StoreError(f"the key {file} cannot be made: {error}; choose another folder") from error
-    else:
-        with os.fdopen(handle, "w") as made:
-            made.write(secrets.token_hex(KEY_BYTES))
-            made.flush()
-            os.fsync(made.fileno())
+    if not file.exists():
+        _make_key(file)
     try:
         key = binascii.unhexlify(file.read_text(encoding="ascii").strip())
     except (OSError, ValueError) as error:
@@ -89,6 +82,25 @@ def load_key(file: Path) -> bytes:
     if len(key) < KEY_BYTES:
         raise StoreError(f"{file} holds a key of {len(key)} bytes; delete it to get a new one")
     return key
+
+
+def _make_key(file: Path) -> None:
+    """Write a key, whole or not at all; a process that was quicker wins."""
+    try:
+        handle, scratch = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)  # only its owner may read it
+    except OSError as error:
+        raise StoreError(f"the key {file} cannot be made: {error}; choose another folder") from error
+    try:
+        with os.fdopen(handle, "w") as made:
+            made.write(secrets.token_hex(KEY_BYTES))
+            made.flush()
+            os.fsync(made.fileno())
+        with suppress(FileExistsError):
+            os.link(scratch, file)
+    except OSError as error:
+        raise StoreError(f"the key {file} cannot be made: {error}; choose another folder") from error
+    finally:
+        Path(scratch).unlink()
 
 
 def _text(name: str) -> str:
