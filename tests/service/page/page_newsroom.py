@@ -183,6 +183,4 @@ def fill(store: Store, titles: dict[str, str] | None = None) -> None:
     store.put_news([replace(story, title=(titles or {}).get(story.news_id, story.title)) for story in stories]).result()
     pages = [(("cup", "budget", "storm"), ("cup",)), (("bank", "museum", "coach", "snow"), ("bank", "museum"))]
     for number, (page, clicked) in enumerate(pages):
-        store.add_impression(
-            Impression(f"i{number}", "anna", shown_stories(page, clicked), complete=True)
-        ).result()
+        store.add_impression(Impression(f"i{number}", "anna", shown_stories(page, clicked), complete=True)).result()

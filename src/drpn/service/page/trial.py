@@ -1,7 +1,7 @@
 """Something that an editor tries: clicks and skips that are added to a profile, and rules. Nothing of it is stored."""
 
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from drpn.errors import SettingsError
 from drpn.service.page.forms import Form, field
@@ -62,11 +62,11 @@ class Trial:
             trial = trial.without_change(rival, news_id)
         if len(trial.changes) >= _MOST:
             raise SettingsError(f"{_MOST} changes can be tried at once; remove one first")
-        return replace(trial, **{kind: (*getattr(trial, kind), news_id)})
+        return _set(trial, **{kind: (*getattr(trial, kind), news_id)})
 
     def without_change(self, kind: Kind, news_id: str) -> "Trial":
         """One change less."""
-        return replace(self, **{kind: tuple(one for one in getattr(self, kind) if one != news_id)})
+        return _set(self, **{kind: tuple(one for one in getattr(self, kind) if one != news_id)})
 
 
 def read_trial(form: Form) -> Trial:
@@ -82,17 +82,25 @@ def press(trial: Trial, form: Form) -> Trial:
     """The trial after the button of a form was pressed: one more change, one less, new filters, or nothing at all."""
     if "reset" in form:
         return Trial()
-    trial = replace(trial, **{name: field(form, name)[:200] for name in ("without", "age", "share")})
+    trial = _set(trial, **{name: field(form, name)[:200] for name in ("without", "age", "share")})
     for name, change in (("add", trial.with_change), ("remove", trial.without_change)):
         for button in form.get(name, []):
-            kind, _, news_id = button.partition(":")
-            if kind in KINDS:
-                trial = change(kind, news_id)  # type: ignore[arg-type]
-    story, kind = field(form, "story"), field(form, "kind")
-    if story and "apply" in form and kind in KINDS:
-        trial = trial.with_change(kind, story)  # type: ignore[arg-type]
+            named, _, news_id = button.partition(":")
+            if kind := _kind(named):
+                trial = change(kind, news_id)
+    story, kind = field(form, "story"), _kind(field(form, "kind"))
+    if story and kind and "apply" in form:
+        trial = trial.with_change(kind, story)
     trial.rules()  # checks the numbers
     return trial
+
+
+def _kind(text: str) -> Kind | None:
+    return next((kind for kind in KINDS if kind == text), None)
+
+
+def _set(trial: Trial, **fields: Any) -> Trial:
+    return replace(trial, **fields)
 
 
 def _number(name: str, text: str) -> float | None:

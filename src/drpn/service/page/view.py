@@ -143,7 +143,7 @@ def read_view(newsroom: Newsroom, user_id: str, trial: Trial) -> ReaderView:
         )
     first = tried[:PLACES]
     explanation = newsroom.explain(user_id, [story.news_id for story in first])
-    titles = {story.news_id: story.title for story in (*plain, *explanation.clicked, *explanation.skipped)}
+    titles = {story.news_id: story.title for story in plain} | _titles(explanation)
     return ReaderView(
         user_id=user_id,
         variant=explanation.variant,
@@ -198,10 +198,14 @@ def _column(side: str, stories: tuple[ExplainedStory, ...], trust: str | None) -
     return Column(side, [weight_name(name) for name in names], rows[:_NEWEST], rows[_NEWEST:])
 
 
+def _titles(explanation: Explanation) -> dict[str, str]:
+    return {story.news_id: story.title for story in (*explanation.clicked, *explanation.skipped)}
+
+
 def _places(first: Iterable[Moved], plain: tuple[Moved, ...], explanation: Explanation, trial: Trial) -> list[Place]:
     before = {story.news_id: story.rank_after for story in plain}
     explained = {candidate.news_id: candidate for candidate in explanation.candidates}
-    titles = {story.news_id: story.title for story in (*explanation.clicked, *explanation.skipped)}
+    titles = _titles(explanation)
     places = []
     for story in first:
         candidate = explained.get(story.news_id)
