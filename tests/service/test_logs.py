@@ -39,13 +39,13 @@ def use(client: TestClient, headers: dict[str, str]) -> None:
 
 
 def test_no_log_line_holds_what_a_client_sent(
-    connect: Connect, store: Store, newsroom: StandIn, caplog: pytest.LogCaptureFixture
+    connect: Connect, store: Store, stand_in: StandIn, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     key, _ = create_key(store, "website", SCOPES, NOW)
     client = connect()
     use(client, bearer(key))
-    newsroom.fails = KeyError("reader-4711")
+    stand_in.fails = KeyError("reader-4711")
     client.post("/v1/rank", json={"user_id": "reader-4711"}, headers=bearer(key))
     ours = [record for record in caplog.records if not record.name.startswith(("httpx", "httpcore", "asyncio"))]
     text = "\n".join(logging.Formatter().format(record) for record in ours)
@@ -61,9 +61,9 @@ def test_no_log_line_holds_what_a_client_sent(
 
 
 def test_an_unexpected_error_leaves_its_place_and_request_id(
-    client: TestClient, newsroom: StandIn, caplog: pytest.LogCaptureFixture
+    client: TestClient, stand_in: StandIn, caplog: pytest.LogCaptureFixture
 ) -> None:
-    newsroom.fails = ZeroDivisionError("private words")
+    stand_in.fails = ZeroDivisionError("private words")
     answer = client.post("/v1/rank", json={"user_id": "anna"})
     errors = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
     assert len(errors) == 1

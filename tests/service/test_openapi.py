@@ -1,5 +1,8 @@
 """Schemathesis calls every route of the OpenAPI document with valid and invalid data, and follows its links."""
 
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,9 +21,10 @@ from schemathesis.specs.openapi.checks import (
 
 from drpn.service.app import create_app
 from drpn.service.http.settings import HttpSettings
+from drpn.service.newsroom import Newsroom, Variant
+from drpn.service.settings import NewsroomSettings
 from drpn.store.base import Store
 from drpn.store.records import Story
-from service.stand_in import StandIn, as_newsroom
 
 CHECKS = [
     not_a_server_error,
@@ -39,10 +43,12 @@ def options(examples: int, **more: Any) -> settings:
 
 
 @pytest.fixture
-def schema(store: Store, newsroom: StandIn) -> Any:
-    store.put_news([Story("storm", "Storm closes the harbours"), Story("chess", "Chess")]).result()
-    app = create_app(as_newsroom(newsroom), store, HttpSettings(allowed_hosts=("testserver",)))
-    return schemathesis.openapi.from_asgi("/openapi.json", app)
+def schema(store: Store, run_path: Path) -> Iterator[Any]:
+    """The document of a service with a trained model."""
+    with closing(Newsroom([Variant("A", run_path / "bundle")], store, NewsroomSettings(seconds=30))) as newsroom:
+        newsroom.put_news([Story("storm", "Storm closes the harbours"), Story("chess", "Chess")]).result()
+        settings = HttpSettings(allowed_hosts=("testserver",), answer_seconds=60, bundles=run_path.parent)
+        yield schemathesis.openapi.from_asgi("/openapi.json", create_app(newsroom, store, settings))
 
 
 @pytest.mark.parametrize("mode", list(GenerationMode))

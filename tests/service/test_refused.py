@@ -234,9 +234,9 @@ def test_events_that_break_a_rule(client: TestClient) -> None:
     ],
 )
 def test_errors_of_the_layers_below(
-    client: TestClient, newsroom: StandIn, error: Exception, status: int, code: str
+    client: TestClient, stand_in: StandIn, error: Exception, status: int, code: str
 ) -> None:
-    newsroom.fails = error
+    stand_in.fails = error
     answer = client.post("/v1/rank", json={"user_id": "anna"})
     refused(answer, status, code)
     assert "secret" not in answer.text
@@ -244,9 +244,9 @@ def test_errors_of_the_layers_below(
         assert int(answer.headers["retry-after"]) >= (3 if code == "overloaded" else 1)
 
 
-def test_a_ranking_that_never_ends(connect: Connect, newsroom: StandIn) -> None:
+def test_a_ranking_that_never_ends(connect: Connect, stand_in: StandIn) -> None:
     client = connect(answer_seconds=0.05)
-    newsroom.never = True
+    stand_in.never = True
     started = time.monotonic()
     answer = client.post("/v1/rank", json={"user_id": "anna"})
     refused(answer, 503, "timeout")

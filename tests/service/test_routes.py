@@ -155,7 +155,7 @@ def test_metrics(client: TestClient) -> None:
     assert "secret" not in text
 
 
-def test_reload_by_name(connect: Connect, newsroom: StandIn, tmp_path: Path) -> None:
+def test_reload_by_name(connect: Connect, stand_in: StandIn, tmp_path: Path) -> None:
     bundles = tmp_path / "bundles"
     for folder in ("plain", "run/bundle", "broken"):
         (bundles / folder).mkdir(parents=True)
@@ -163,18 +163,18 @@ def test_reload_by_name(connect: Connect, newsroom: StandIn, tmp_path: Path) -> 
         (bundles / folder / "manifest.json").touch()
     client = connect(bundles=bundles)
     assert client.post("/v1/reload", json={"bundle": "plain"}).json() == {"bundle": "plain", "variants": ["A"]}
-    assert newsroom.bundles["A"] == bundles / "plain"
+    assert stand_in.bundles["A"] == bundles / "plain"
     assert client.post("/v1/reload", json={"bundle": "run"}).status_code == 200
-    assert newsroom.bundles["A"] == bundles / "run" / "bundle"
+    assert stand_in.bundles["A"] == bundles / "run" / "bundle"
     broken = client.post("/v1/reload", json={"bundle": "broken"})
     assert (broken.status_code, broken.json()["error"]["code"]) == (422, "bad_bundle")
     wrong = client.post("/v1/reload", json={"bundle": "plain", "variant": "Z"})
     assert (wrong.status_code, wrong.json()["error"]["code"]) == (404, "unknown_variant")
-    assert newsroom.bundles["A"] == bundles / "run" / "bundle", "the old bundle stays"
+    assert stand_in.bundles["A"] == bundles / "run" / "bundle", "the old bundle stays"
 
 
 @pytest.mark.parametrize("name", ["..", ".", "../secret", "/etc", "plain/../../secret", "", "a\0b", ".hidden", "link"])
-def test_reload_stays_in_its_folder(connect: Connect, newsroom: StandIn, tmp_path: Path, name: str) -> None:
+def test_reload_stays_in_its_folder(connect: Connect, stand_in: StandIn, tmp_path: Path, name: str) -> None:
     (tmp_path / "bundles" / "plain").mkdir(parents=True)
     (tmp_path / "secret").mkdir()
     (tmp_path / "secret" / "manifest.json").touch()
@@ -182,7 +182,7 @@ def test_reload_stays_in_its_folder(connect: Connect, newsroom: StandIn, tmp_pat
     client = connect(bundles=tmp_path / "bundles")
     answer = client.post("/v1/reload", json={"bundle": name})
     assert answer.status_code in (404, 422)
-    assert newsroom.bundles["A"] == Path("first")
+    assert stand_in.bundles["A"] == Path("first")
 
 
 def test_reload_without_a_folder(client: TestClient) -> None:

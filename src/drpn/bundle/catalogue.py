@@ -1,6 +1,6 @@
 """The encoded stories of a model, each encoded once; new stories are added, expired ones removed."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,8 +20,15 @@ class StoryCatalogue:
     stories of the bundle are encoded at once, because the neighbours of a story must be there too.
     """
 
-    def __init__(self, model: ClickModel, news: NewsRows, news_ids: Iterable[str]) -> None:
-        self._model, self._news = model, news
+    def __init__(
+        self,
+        model: ClickModel,
+        news: NewsRows,
+        news_ids: Iterable[str],
+        derive: Callable[[ClickModel, Any], Any] | None = None,
+    ) -> None:
+        """`derive` makes further tables from encoded stories; once it returns None, there are none."""
+        self._model, self._news, self._derive = model, news, derive
         self._rows = {news_id: row for row, news_id in enumerate(news_ids) if row}
         self._positions: dict[str, int] = {}
         self._free: list[int] = []
@@ -32,6 +39,8 @@ class StoryCatalogue:
         """Stories encoded so far."""
         self.encoded: Any = None
         """The model's tables; rows that no story uses are undefined."""
+        self.derived: Any = None
+        """The tables that `derive` makes; None without."""
         at_once = "news_neighbours" in model.needs
         self._place(news if at_once else news.part(torch.zeros(1, dtype=torch.int64)))
         self.encodings -= 1  # padding is not a story
@@ -106,7 +115,14 @@ class StoryCatalogue:
         if self._used > self._capacity:
             self._grow(encoded)
         where = torch.tensor(positions)
-        map_tables(lambda table, rows: table.__setitem__(where.to(table.device), rows), self.encoded, encoded)
+        _write(self.encoded, where, encoded)
+        if self.derived is not None:
+            assert self._derive is not None
+            derived = self._derive(self._model, encoded)
+            if derived is None:
+                self._derive = self.derived = None
+            else:
+                _write(self.derived, where, derived)
         return positions
 
     def _next_position(self) -> int:
@@ -120,3 +136,14 @@ class StoryCatalogue:
         self.encoded = empty_like(like, self._capacity)
         if old is not None:
             map_tables(lambda new, table: new.__setitem__(slice(filled), table[:filled]), self.encoded, old)
+        if self._derive is not None:
+            made, older = self._derive(self._model, like), self.derived
+            self.derived = None if made is None else empty_like(made, self._capacity)
+            if made is None:
+                self._derive = None
+            elif older is not None:
+                map_tables(lambda new, table: new.__setitem__(slice(filled), table[:filled]), self.derived, older)
+
+
+def _write(tables: Any, where: torch.Tensor, rows: Any) -> None:
+    map_tables(lambda table, row: table.__setitem__(where.to(table.device), row), tables, rows)

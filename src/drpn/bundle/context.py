@@ -1,8 +1,8 @@
 """The context of a request: counts as of the end of the log and everything recorded since."""
 
 import copy
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -22,6 +22,17 @@ _NOW = np.iinfo(np.int64).max
 
 About = Mapping[str, str | float]
 """Facts about a reader, such as the device."""
+
+
+class Asked(NamedTuple):
+    """A request for counts."""
+
+    user: str
+    rows: NDArray[np.int64]
+    """The candidates, as `LiveContext.rows` numbers them."""
+    seconds: int
+    page: str | None
+    about: About
 
 
 class LiveContext:
@@ -51,6 +62,29 @@ class LiveContext:
         self._users, self._later_users = users, dict[str, int]()
         self._codes = arrays.array("counts/columns")
         self._later_codes = dict[int, NDArray[np.int32]]()
+        self._next_user = len(self._codes)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What the log says of its readers, such as the device."""
+        return tuple(self._columns.sizes)
+
+    def knows(self, news_id: str) -> bool:
+        """Whether a story has counts; `at_each` takes only such stories as pages."""
+        return news_id in self._stories
+
+    def rows(self, news_ids: Sequence[str]) -> NDArray[np.int64]:
+        """The numbers of stories, which stay the same; stories that are not known get some."""
+        return np.array(self._story_rows(news_ids, _NOW), np.int64)
+
+    @property
+    def later_users(self) -> Collection[str]:
+        """Users that the bundle does not know, or whose counts in it are hidden."""
+        return self._later_users.keys()
+
+    def hide(self, user: str) -> None:
+        """Forget what is known of a user; what is recorded from now on counts."""
+        self._later_users[user] = 0
 
     def notes(self, about: About) -> tuple[str, ...]:
         """A line for each value that no reader of the log has."""
@@ -101,6 +135,36 @@ class LiveContext:
         moments = torch.full((len(users),), seconds, dtype=torch.int64)
         return Context(moments, *(torch.from_numpy(array) for array in (codes, pairs, known.page)))
 
+    def at_each(self, requests: Sequence[Asked]) -> list[Context]:
+        """The contexts of several requests, each with its own user, candidates, time and page."""
+        contexts: dict[int, Context] = {}
+        by_second: dict[int, list[int]] = {}
+        for place, request in enumerate(requests):
+            by_second.setdefault(request.seconds, []).append(place)
+        for second, places in by_second.items():  # requests of different seconds would count as earlier page views
+            some = [requests[place] for place in places]
+            codes = np.stack([self._user_codes(self._user(request.user), request.about) for request in some])
+            offsets = np.cumsum([0, *(len(request.rows) for request in some)])
+            nothing = np.zeros(offsets[-1], np.bool_)
+            views = PageViews(
+                np.array([self._user(request.user) for request in some], np.int64),
+                np.full(len(some), second, np.int64),
+                np.array([self._stories[request.page] if request.page else 0 for request in some], np.int64),
+                self._groups(codes),
+                np.zeros(len(some), np.bool_),
+                offsets,
+                np.concatenate([request.rows for request in some]),
+                nothing,
+                nothing,
+            )
+            known = self._counts.observe(views, record=False)
+            pairs = known.pairs.astype(np.float16)  # half precision, as in `at`
+            for number, place in enumerate(places):
+                part = slice(offsets[number], offsets[number + 1])
+                arrays = (codes[number : number + 1], pairs[None, part], known.page[number : number + 1])
+                contexts[place] = Context(torch.tensor([second]), *(torch.from_numpy(array) for array in arrays))
+        return [contexts[place] for place in range(len(requests))]
+
     def record(
         self, user: str, shown: Sequence[str], clicked: Sequence[str], seconds: int, page: str | None, about: About
     ) -> None:
@@ -108,7 +172,8 @@ class LiveContext:
         codes = self._columns.codes(about)[0]  # checked before anything changes
         row = self._user(user)
         if not row:
-            row = self._later_users[user] = len(self._codes) + len(self._later_users)
+            row = self._later_users[user] = self._next_user
+            self._next_user += 1
         if codes:
             self._later_codes[row] = self._user_codes(row, about)
         stories = self._story_rows(shown, seconds)
@@ -132,12 +197,11 @@ class LiveContext:
     ) -> PageViews:
         """The same page view for some users."""
         count = len(users)
-        sizes = list(self._columns.sizes)
         return PageViews(
             np.array(users, np.int64),
             np.full(count, seconds, np.int64),
             np.full(count, page, np.int64),
-            codes[:, sizes.index(GROUP)].astype(np.int64) if GROUP in sizes else np.zeros(count, np.int64),
+            self._groups(codes),
             np.zeros(count, np.bool_),
             np.arange(count + 1) * len(stories),
             np.tile(np.array(stories, np.int64), count),
@@ -145,9 +209,15 @@ class LiveContext:
             skipped,
         )
 
+    def _groups(self, codes: NDArray[np.int32]) -> NDArray[np.int64]:
+        """The group of readers that each user is of."""
+        sizes = list(self._columns.sizes)
+        return codes[:, sizes.index(GROUP)].astype(np.int64) if GROUP in sizes else np.zeros(len(codes), np.int64)
+
     def _user(self, user: str) -> int:
         """The row of a user; 0 for one without counts."""
-        return self._users.get(user) or self._later_users.get(user, 0)
+        later = self._later_users.get(user)
+        return self._users.get(user, 0) if later is None else later
 
     def _user_codes(self, row: int, about: About) -> NDArray[np.int32]:
         """The columns of a user: those given, else those last seen."""

@@ -1,7 +1,8 @@
 """Ranks stories for users with a bundle."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,6 +21,7 @@ from drpn.bundle.rerank import Method
 from drpn.bundle.stories import NewStory, StoryReader, as_utc
 from drpn.dataset.arrays import Array
 from drpn.errors import SettingsError
+from drpn.models.base import ClickModel
 from drpn.state.profile import Profile
 
 _SCORES_AT_ONCE = {"cpu": 1 << 16, "cuda": 1 << 20}
@@ -32,7 +34,13 @@ class Recommender:
     Live stories are those shown in the last 24 hours of the log and those added since, without those removed.
     """
 
-    def __init__(self, bundle: Bundle, device: torch.device | None = None) -> None:
+    def __init__(
+        self,
+        bundle: Bundle,
+        device: torch.device | None = None,
+        derive: Callable[[ClickModel, Any], Any] | None = None,
+    ) -> None:
+        """`derive` makes tables from encoded stories that a server keeps (see `StoryCatalogue`)."""
         self.bundle = bundle
         self.model = bundle.model.to(device or pick_device())
         self._tables = Tables.from_dataset(self.model.limit(bundle.data), torch.device("cpu"), needs=self.model.needs)
@@ -40,7 +48,7 @@ class Recommender:
         self._reader = StoryReader(
             bundle.data, self._tables.news, settings["category_words"], settings.get("entities", 0)
         )
-        self.stories = StoryCatalogue(self.model, self._tables.news, bundle.data.news_ids)
+        self.stories = StoryCatalogue(self.model, self._tables.news, bundle.data.news_ids, derive)
         self._users = {name: row for row, name in enumerate(bundle.data.user_ids) if row}
         recent = np.flatnonzero(bundle.data.arrays.array("news/recent"))
         self._live = dict.fromkeys(bundle.data.news_ids[int(row)] for row in recent)
@@ -53,6 +61,26 @@ class Recommender:
         """Reads titles as long as those of the dataset; the model may read fewer words."""
         first = news_rows(self.bundle.data, needs=()).part(slice(1))
         return StoryReader(self.bundle.data, first, self.bundle.manifest["data"]["settings"]["category_words"])
+
+    @property
+    def tables(self) -> Tables:
+        """The users and stories of the bundle, as the model reads them."""
+        return self._tables
+
+    @property
+    def counts(self) -> LiveContext | None:
+        """The counts of a running site, for models that read them."""
+        return self._counts
+
+    @property
+    def facts(self) -> StoryFacts:
+        """Facts about stories."""
+        return self._facts
+
+    @property
+    def users(self) -> Mapping[str, int]:
+        """The rows of the bundle's users."""
+        return self._users
 
     @property
     def live(self) -> list[str]:
@@ -261,7 +289,7 @@ class Recommender:
         rankings = []
 
         def candidate(index: int) -> KnownStory:
-            return self._story(pool[index]) if index < len(pool) else new[index - len(pool)]
+            return self.story(pool[index]) if index < len(pool) else new[index - len(pool)]
 
         def rows_of_all() -> list[int]:
             return [*self.stories.rows(pool), *(0 for _ in new)]
@@ -280,7 +308,7 @@ class Recommender:
                     if facts is None:
                         picks = [Pick(place, "ranked") for place in range(min(top, shown))]
                     else:
-                        clicked = [self._story(news_id) for news_id in request.clicked]
+                        clicked = [self.story(news_id) for news_id in request.clicked]
                         ranked = facts.ranked(order[:shown].numpy(), best[:shown].double().numpy(), clicked)
                         picks = mixed(ranked, mix, top)
                     places = [pick.place for pick in picks]
@@ -293,7 +321,7 @@ class Recommender:
                     rankings.append(Ranking(request.user_id, known, rows, (*request.notes, *notes)))
         return rankings
 
-    def _story(self, news_id: str) -> KnownStory:
+    def story(self, news_id: str) -> KnownStory:
         """A story that was added, or the row of a story of the bundle."""
         return self._added.get(news_id) or self.stories.row(news_id)
 

@@ -4,15 +4,31 @@ Everything that rankings know comes from the bundles and from the log of the sto
 several processes may share a store. A newsroom follows the log before each ranking.
 """
 
+import hashlib
+import secrets
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
+from drpn.bundle.card import card
+from drpn.bundle.files import CARD
+from drpn.errors import DrpnError, RunError, SettingsError, StoreError
+from drpn.service.batching import Batcher, Waiting
+from drpn.service.desk import Desk, ScoreRequest
+from drpn.service.explaining import explain, with_feedback
+from drpn.service.listing import Facts, allowed, listing
+from drpn.service.rates import click_rates
 from drpn.service.requests import (
     Answer,
     Explanation,
+    ListedStory,
     Moved,
     NewsroomFigures,
     RankRequest,
@@ -20,9 +36,18 @@ from drpn.service.requests import (
     VariantRate,
 )
 from drpn.service.settings import NewsroomSettings
+from drpn.service.signing import KEY_BYTES, Signer, is_signed
+from drpn.service.stories import Pool
+from drpn.service.users import KnownUser, Users
 from drpn.store.base import Store
 from drpn.store.opening import server_time
-from drpn.store.records import Click, Impression, LoggedEvent, Receipt, Story
+from drpn.store.records import Click, Impression, LoggedEvent, LoggedRanking, Receipt, Story, as_utc, check_id
+
+_EVENTS_AT_ONCE = 1000
+_POPULAR_SECONDS = 5.0
+"""How old the list of popular stories may be that stands in for rankings."""
+
+Job = Waiting[RankRequest, Answer]
 
 
 @dataclass(frozen=True)
@@ -32,6 +57,29 @@ class Variant:
     name: str
     bundle: Path
     share: float = 1.0
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """A request with everything that its answer needs."""
+
+    request: RankRequest
+    variant: str
+    desk: Desk
+    known: KnownUser | None
+    asked: ScoreRequest
+    moment: datetime
+    hidden: frozenset[str]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Popular:
+    """The live stories and their clicks, as of some seconds ago."""
+
+    pool: Pool
+    clicks: NDArray[np.float64]
+    made: float
 
 
 class Newsroom:
@@ -55,21 +103,67 @@ class Newsroom:
         processes that share a store need the same one (`signing.load_key`). Without it, ids are valid until this
         process ends. The store stays open when the newsroom is closed.
         """
+        names = [variant.name for variant in variants]
+        if not variants or len(set(names)) < len(names):
+            raise SettingsError("a newsroom needs one or more variants with different names")
+        if any(variant.share < 0 for variant in variants) or abs(sum(one.share for one in variants) - 1) > 1e-6:
+            raise SettingsError("the shares of the variants must be 0 or more and sum to 1")
+        self.settings = settings or NewsroomSettings()
+        self._shares = [(variant.name, variant.share) for variant in variants]
+        self._store, self._clock = store, clock
+        self._signer = Signer(key or secrets.token_bytes(KEY_BYTES), timedelta(hours=self.settings.impression_hours))
+        self._lock, self._reloading = threading.RLock(), threading.Lock()
+        self._sequence = store.last_sequence()
+        self._desks = {variant.name: self._open(variant.bundle) for variant in variants}
+        store.seed(self._desks[names[0]].seeds())
+        self._users = Users(store, self.settings.cached_users)
+        self._popular: dict[str, _Popular] = {}
+        self._rankings = self._fallbacks = self._dropped = 0
+        self.catch_up()
+        self._batcher: Batcher[RankRequest, Answer] = Batcher(
+            self._run,
+            self._answer_overdue,
+            seconds=self.settings.seconds,
+            waiting=self.settings.waiting,
+            batch=self.settings.batch,
+            batch_seconds=self.settings.batch_seconds,
+        )
 
     # rankings
 
     def rank(self, request: RankRequest) -> Answer:
         """Rank now; raises `OverloadError` if too many requests wait, and `SettingsError` if it cannot be answered."""
+        return self.submit(request).result()
 
     def submit(self, request: RankRequest) -> Future[Answer]:
         """`rank` without waiting. The future always resolves within about `settings.seconds`, if need be with a
         fallback. Raises `OverloadError`, which carries `retry_after` in seconds, at once."""
+        if request.count > self.settings.most_stories:
+            raise SettingsError(f"count is {request.count:,}; it takes at most {self.settings.most_stories:,}")
+        if request.candidates is not None and len(request.candidates) > self.settings.most_candidates:
+            raise SettingsError(
+                f"there are {len(request.candidates):,} candidates; it takes at most {self.settings.most_candidates:,}"
+            )
+        if request.reader is not None:
+            check_id("user_id", request.reader)
+        return self._batcher.submit(request)
 
     def explain(self, user_id: str, candidates: Sequence[str] | None = None, *, count: int = 10) -> Explanation:
         """The weights of the user's stories, and for each candidate those that move its score most.
 
         Without candidates, those that rank first. Nothing is stored.
         """
+        check_id("user_id", user_id)
+        with self._lock:
+            self._follow()
+            chosen = None if candidates is None else tuple(candidates)
+            prepared = self._prepare(RankRequest(user_id, chosen, count=count), self._clock())
+            if chosen is None:
+                stories, _ = self._list(prepared, prepared.desk.scores([prepared.asked])[0], "")
+                first = prepared.desk.stories.pool([story.news_id for story in stories])
+                prepared = replace(prepared, asked=prepared.asked._replace(pool=first))
+            assert prepared.known is not None
+            return explain(prepared.desk, prepared.variant, user_id, prepared.known, prepared.asked)
 
     def try_out(
         self,
@@ -81,48 +175,121 @@ class Newsroom:
     ) -> tuple[Moved, ...]:
         """The first stories of a ranking, before and after clicks and skips are added to the profile; nothing is
         stored. Stories are in their order after."""
+        check_id("user_id", user_id)
+        request = replace(request or RankRequest(), user_id=user_id, personalize=True)
+        with self._lock:
+            self._follow()
+            before = self._prepare(request, self._clock())
+            for news_id in (*clicked, *skipped):
+                if not before.desk.stories.known(news_id):
+                    raise SettingsError(f"story '{news_id}' is not in the catalogue; put it first")
+            assert before.known is not None
+            changed = with_feedback(before.known.profile, clicked, skipped)
+            asked = before.asked._replace(profile=before.desk.profile(user_id, before.known, changed))
+            after = replace(before, asked=asked, hidden=before.hidden | frozenset(clicked))
+            scores = before.desk.scores([before.asked, asked], keep=False)
+            everything = replace(request, count=len(asked.pool))
+            lists = [
+                self._list(replace(one, request=everything), score, "")[0]
+                for one, score in zip((before, after), scores, strict=True)
+            ]
+        earlier = {story.news_id: story for story in lists[0]}
+        return tuple(
+            Moved(
+                story.news_id,
+                story.title,
+                earlier[story.news_id].score,
+                story.score,
+                earlier[story.news_id].position + 1,
+                story.position + 1,
+            )
+            for story in lists[1][: request.count]
+        )
 
     # changes; all are durable when the future resolves, and known to the next ranking
 
     def record(self, impression: Impression, *, key: str | None = None) -> Future[Receipt]:
         """Store a page view. An impression id that a ranking returned is checked (`ImpressionIdError` if it is forged,
         expired or of another user) and fills in bundle and variant; other ids are the site's own."""
+        if is_signed(impression.impression_id):
+            issued = self._signer.check(impression.impression_id, impression.user_id, as_utc(self._clock()))
+            impression = replace(impression, bundle=issued.bundle, variant=issued.variant)
+        else:
+            impression = replace(impression, bundle=None, variant=None)
+        return self._store.add_impression(impression, key=key)
 
     def click(self, click: Click, *, key: str | None = None) -> Future[Receipt]:
         """Store a click on an earlier impression; ids are checked as in `record`, without the expiry."""
+        if is_signed(click.impression_id):
+            self._signer.check(click.impression_id, click.user_id, None)
+        return self._store.add_click(click, key=key)
 
     def put_news(self, stories: Sequence[Story], *, key: str | None = None) -> Future[Receipt]:
         """Add or replace stories; the next ranking has them."""
+        return self._store.put_news(stories, key=key)
 
     def take_down(self, news_ids: Sequence[str], *, key: str | None = None) -> Future[Receipt]:
         """Take stories down; no ranking has them until they are put again."""
+        return self._store.take_down(news_ids, key=key)
 
     def erase(self, user_id: str) -> Future[Receipt]:
         """Erase a user from the store, from memory, and from what rankings use of the bundle."""
+        return self._store.erase(user_id)
 
     # questions
 
     def user(self, user_id: str) -> UserView:
         """Profile and clicks of a user."""
+        state = self._store.user(user_id)
+        return UserView(user_id, self.variant_of(user_id), state.version, state.profile, state.clicked, state.erased)
 
     def export_user(self, user_id: str) -> Iterator[LoggedEvent]:
         """All events of a user, to hand to the user."""
+        return self._store.user_events(user_id)
 
     def variant_of(self, user_id: str | None) -> str:
         """The variant that ranks for a user; the first one without a user."""
+        if user_id is None or len(self._shares) == 1:
+            return self._shares[0][0]
+        digest = hashlib.sha256(b"variant\0" + user_id.encode(errors="surrogatepass")).digest()
+        place = int.from_bytes(digest[:8], "big") / 2**64
+        for name, share in self._shares:
+            place -= share
+            if place < 0:
+                return name
+        return self._shares[-1][0]
 
     def rates(self) -> list[VariantRate]:
         """Click rates by bundle and variant."""
+        return click_rates(self._store.variant_counts())
 
     def figures(self) -> NewsroomFigures:
         """Figures for monitoring."""
+        desks = list(self._desks.values())
+        return NewsroomFigures(
+            rankings=self._rankings,
+            fallbacks=self._fallbacks,
+            refused=self._batcher.refused,
+            waiting=self._batcher.waiting,
+            batches=self._batcher.batches,
+            live_stories=len(desks[0].stories),
+            cached_readers=sum(desk.cached for desk in desks),
+            reader_hits=sum(desk.hits for desk in desks),
+            reader_misses=sum(desk.misses for desk in desks),
+            last_sequence=self._sequence,
+            dropped_rankings=self._dropped,
+        )
 
     @property
     def bundles(self) -> dict[str, Path]:
         """The bundle of each variant."""
+        return {name: desk.path for name, desk in self._desks.items()}
 
     def card(self, variant: str | None = None) -> str:
         """The model card of a variant's bundle, as Markdown; of the first variant by default."""
+        desk = self._desk(variant)
+        file = desk.path / CARD
+        return file.read_text(encoding="utf-8") if file.exists() else card(desk.bundle.manifest)
 
     # running
 
@@ -131,12 +298,232 @@ class Newsroom:
 
         The new bundle is opened, checked and brought up to date first. If that fails (`RunError`), the old one stays.
         """
+        with self._reloading:
+            name = self._shares[0][0] if variant is None else variant
+            self._desk(name)
+            desk = self._open(path)
+            with self._lock:
+                desk.follow()
+                self._desks[name] = desk
+                self._popular.pop(name, None)
 
     def catch_up(self) -> int:
         """Follow the log of the store to its end; returns the number of the newest event. Rankings do this first."""
+        with self._lock:
+            self._follow()
+            return self._sequence
 
     def close_stale(self, older_than_hours: float = 1.0) -> int:
         """Close open impressions of users who did not come back; returns how many. Call it from time to time."""
+        moment, closed = as_utc(self._clock()) - timedelta(hours=older_than_hours), 0
+        while some := self._store.close_before(moment).result():
+            closed += some
+        return closed
 
     def close(self) -> None:
         """Answer what waits, then stop; the store stays open."""
+        self._batcher.close()
+
+    def _open(self, path: Path) -> Desk:
+        """A bundle that is up to date with the store and gives finite scores."""
+        desk = Desk(path, self._store, cached_readers=self.settings.cached_readers)
+        live = desk.stories.live()
+        first = desk.stories.pool(live.news_ids[:100])
+        asked = ScoreRequest(None, desk.profile(None, None), first, int(self._clock().timestamp()), None, {})
+        if not np.isfinite(desk.scores([asked], keep=False)[0]).all():
+            raise RunError(f"the model of {path} gives scores that are not finite; train again")
+        return desk
+
+    def _desk(self, variant: str | None) -> Desk:
+        name = self._shares[0][0] if variant is None else variant
+        if name not in self._desks:
+            raise SettingsError(f"there is no variant '{name}'; choose from {', '.join(self._desks)}")
+        return self._desks[name]
+
+    def _follow(self) -> None:
+        """Apply what is new in the log."""
+        while events := self._store.events_after(self._sequence, limit=_EVENTS_AT_ONCE):
+            for desk in self._desks.values():
+                desk.apply(events)
+            for event in events:
+                self._users.apply(event.what)
+            self._sequence = events[-1].sequence
+
+    # one batch of rankings
+
+    def _run(self, jobs: list[Job]) -> None:
+        """Answer a batch of requests; those whose user has open impressions wait until these are closed."""
+        logged = []
+        with self._lock:
+            self._follow()
+            now = as_utc(self._clock())
+            groups: dict[str, list[tuple[Job, _Prepared]]] = {}
+            for job in jobs:
+                try:
+                    if job.put_back or not self._close_first(job, now):
+                        prepared = self._prepare(job.job, now)
+                        groups.setdefault(prepared.variant, []).append((job, prepared))
+                except DrpnError as error:
+                    job.fail(error)
+            for group in groups.values():
+                desk = group[0][1].desk
+                try:
+                    scores = desk.scores([prepared.asked for _, prepared in group])
+                except DrpnError as error:
+                    for job, _ in group:
+                        job.fail(error)
+                    continue
+                for (job, prepared), some in zip(group, scores, strict=True):
+                    answer, ranking = self._answer(prepared, some)
+                    if job.answer(answer):
+                        logged.append(ranking)
+            for name in groups:
+                self._refresh_popular(name, now)
+        self._rankings += len(logged)
+        self._log(logged)
+
+    def _close_first(self, job: Job, now: datetime) -> bool:
+        """Close the open impressions of the user of a request, which is then put back; False if there are none."""
+        user = job.job.reader
+        if user is None or not self._users.get(user).open:
+            return False
+        try:
+            closing = self._store.close_for(user, job.job.moment or now)
+        except StoreError:  # too busy to write: a ranking that does not know the last skips is better than none
+            return False
+        closing.add_done_callback(lambda _done: self._batcher.put_back(job))
+        return True
+
+    def _prepare(self, request: RankRequest, now: datetime) -> _Prepared:
+        user = request.reader
+        variant = self.variant_of(user)
+        desk = self._desks[variant]
+        known = None if user is None else self._users.get(user)
+        if user is not None and known is not None and known.erased:
+            desk.hide(user)
+        moment = as_utc(request.moment or now)
+        seconds = moment.timestamp()
+        pool, notes = self._pool(desk, request, seconds)
+        page = request.page
+        if page is not None and not desk.knows_page(page):
+            page = None
+        about = desk.about(request.about)
+        notes += [f"the model does not know the {name} of readers" for name in request.about if name not in about]
+        asked = ScoreRequest(user, desk.profile(user, known), pool, int(seconds), page, about)
+        hidden = frozenset[str]() if known is None else known.clicked
+        return _Prepared(request, variant, desk, known, asked, moment, hidden, tuple(notes))
+
+    def _pool(self, desk: Desk, request: RankRequest, seconds: float) -> tuple[Pool, list[str]]:
+        """The stories to choose from: the live ones or the candidates, and those that are pinned."""
+        stories = desk.stories
+        pinned = [news_id for news_id in request.rules.pin if stories.may_be_ranked(news_id, seconds)]
+        if request.candidates is None:
+            live = stories.live(seconds)
+            more = [news_id for news_id in pinned if news_id not in live.place]
+            return (stories.pool([*live.news_ids, *more]) if more else live), []
+        chosen = dict.fromkeys((*request.candidates, *pinned))
+        notes = []
+        unknown = [news_id for news_id in chosen if not stories.known(news_id)]
+        if unknown:
+            names = ", ".join(unknown[:3]) + (f" and {len(unknown) - 3:,} more" if len(unknown) > 3 else "")
+            notes.append(f"candidates that are not in the catalogue are left out: {names}")
+        return stories.pool([one for one in chosen if stories.may_be_ranked(one, seconds)]), notes
+
+    def _list(
+        self, prepared: _Prepared, scores: NDArray[np.float32], seed: str
+    ) -> tuple[tuple[ListedStory, ...], list[str]]:
+        request, desk, seconds = prepared.request, prepared.desk, prepared.moment.timestamp()
+
+        def facts() -> Facts:
+            return Facts(
+                desk.recommender.facts,
+                desk.recommender.story,
+                lambda news_ids: desk.popularity.clicks(news_ids, seconds),
+                prepared.asked.profile.clicked,
+            )
+
+        mask, left_out = allowed(prepared.asked.pool, request, prepared.hidden, seconds)
+        stories, capped = listing(prepared.asked.pool, scores, mask, request, facts, seed)
+        return stories, [*left_out, *capped]
+
+    def _answer(
+        self, prepared: _Prepared, scores: NDArray[np.float32], *, fallback: bool = False
+    ) -> tuple[Answer, LoggedRanking]:
+        request, desk = prepared.request, prepared.desk
+        user = request.reader
+        if user is None:
+            impression_id = secrets.token_urlsafe(12)
+        else:
+            impression_id = self._signer.issue(user, desk.name, prepared.variant, as_utc(self._clock()))
+        stories, notes = self._list(prepared, scores, impression_id)
+        profile = prepared.asked.profile
+        answer = Answer(
+            impression_id=None if user is None else impression_id,
+            user_id=user,
+            known=bool(profile.clicked or profile.skipped),
+            bundle=desk.name,
+            variant=prepared.variant,
+            moment=prepared.moment,
+            stories=stories,
+            fallback=fallback,
+            notes=(*prepared.notes, *notes),
+        )
+        propensities = tuple(1.0 if story.propensity is None else story.propensity for story in stories)
+        ranking = LoggedRanking(
+            impression_id,
+            user,
+            prepared.moment,
+            desk.name,
+            prepared.variant,
+            tuple(story.news_id for story in stories),
+            tuple(story.score for story in stories),
+            propensities,
+            fallback,
+        )
+        return answer, ranking
+
+    def _log(self, rankings: Sequence[LoggedRanking]) -> None:
+        if rankings:
+            try:
+                self._dropped += self._store.append_rankings(rankings)
+            except StoreError:
+                self._dropped += len(rankings)
+
+    # the fallback, which does not wait for the thread that ranks
+
+    def _refresh_popular(self, variant: str, now: datetime) -> None:
+        known, moment = self._popular.get(variant), time.monotonic()
+        if known is None or moment - known.made > _POPULAR_SECONDS:
+            desk = self._desks[variant]
+            pool = desk.stories.live(now.timestamp())
+            clicks = desk.popularity.clicks(pool.news_ids, now.timestamp())
+            self._popular[variant] = _Popular(pool, clicks, moment)
+
+    def _answer_overdue(self, job: Job) -> None:
+        """Answer with the stories that are clicked most; everything else of the request holds."""
+        request = job.job
+        variant = self.variant_of(request.reader)
+        desk, now = self._desks[variant], as_utc(self._clock())
+        moment = as_utc(request.moment or now)
+        popular = self._popular[variant]
+        pool, clicks = popular.pool, popular.clicks
+        if request.candidates is not None or request.rules.pin:
+            known = popular.pool.news_ids if request.candidates is None else request.candidates
+            chosen = [
+                news_id
+                for news_id in dict.fromkeys((*known, *request.rules.pin))
+                if desk.stories.may_be_ranked(news_id, moment.timestamp())
+            ]
+            pool = Pool(chosen, pool.positions[:0], [desk.stories.facts(news_id) for news_id in chosen], None)
+            clicks = desk.popularity.clicks(chosen, moment.timestamp())
+        hidden, user = frozenset[str](), None
+        if request.reader is not None:
+            user = self._users.peek(request.reader)
+            hidden = self._store.user(request.reader).clicked if user is None else user.clicked
+        plain = replace(request, diversity=0.0, fresh=0.0, popular=0.0)
+        asked = ScoreRequest(request.reader, desk.profile(None, None), pool, int(moment.timestamp()), None, {})
+        prepared = _Prepared(plain, variant, desk, user, asked, moment, hidden, ())
+        answer, ranking = self._answer(prepared, clicks.astype(np.float32), fallback=True)
+        if job.answer(answer):
+            self._fallbacks += 1
+            self._log([ranking])

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote
 
 import uvicorn
 
@@ -19,6 +20,7 @@ from drpn.service.app import create_app
 from drpn.service.http.settings import HttpSettings
 from drpn.service.newsroom import Newsroom, Variant
 from drpn.service.settings import NewsroomSettings
+from drpn.service.signing import load_key
 from drpn.store.base import Store
 from drpn.store.opening import open_store
 
@@ -91,8 +93,6 @@ def serve(
     progress: Progress,
 ) -> None:
     """Serve until SIGINT or SIGTERM; then finish the running requests and close the store."""
-    from drpn.service.signing import load_key
-
     keys = own_keys(key_file)
     names = address.names
     with closing(address.bind()) as bound, closing(open_store(store_url)) as store:
@@ -100,10 +100,15 @@ def serve(
         http = HttpSettings(allowed_hosts=names, keys=keys, keys_required=not address.is_loopback, bundles=bundles)
         progress.note(f"store: {store_url}, {store.last_sequence():,} events")
         with progress.stage("Load the bundles, seed the store and replay its events"):
-            newsroom = Newsroom(variants, store, settings, key=load_key(store))
+            newsroom = Newsroom(variants, store, settings, key=load_key(signing_file(store_url)))
         with closing(newsroom):
             run_app(create_app(newsroom, store, http), bound, progress)
     progress.note("stopped; all acknowledged events are stored")
+
+
+def signing_file(store_url: str) -> Path:
+    """The file next to a store with the key that signs impression ids: it outlives restarts, as the ids do."""
+    return Path(unquote(store_url.partition(":///")[2]) + ".key")
 
 
 def own_keys(key_file: Path | None) -> tuple[str, ...]:

@@ -58,5 +58,5 @@ def revoke_key(store: Store, key_id: str, now: datetime) -> None:
 
 
 def digest_of(key: str) -> bytes:
-    """What is stored of a key."""
+    """The hash of a key, which is all that is stored of it."""
     return hashlib.sha256(key.encode(errors="surrogatepass")).digest()

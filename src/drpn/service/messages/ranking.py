@@ -13,7 +13,7 @@ Labels = Annotated[tuple[Label, ...], Field(strict=False, max_length=1_000)]
 
 
 class AboutBody(Message):
-    """What is known of the reader; only what the model's log says of its readers counts."""
+    """Facts about the reader; only what the model's log says of its readers counts."""
 
     device: Label | None = Field(None, examples=["phone"])
     age: float | None = Field(None, ge=0, le=150)

@@ -14,7 +14,7 @@ class EntryAnswer(BaseModel):
 
 
 class UserAnswer(BaseModel):
-    """What is known of a user."""
+    """A user's profile."""
 
     model_config = ConfigDict(
         json_schema_extra={

@@ -1,0 +1,140 @@
+"""Scores of candidates for users whose encoded profiles are kept from request to request."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from drpn.batches.batch import Context, Profiles
+from drpn.batches.tables import Tables
+from drpn.bundle.catalogue import StoryCatalogue
+from drpn.bundle.fast_fusion import FastFusion, exponentials, parts, stories_within_limit, users_within_limit
+from drpn.layers.tables import map_tables
+from drpn.models.base import ClickModel
+from drpn.models.drpn import Drpn
+from drpn.state.threads import run_together
+
+_MANY = 4096
+"""From this many candidates on, two threads score."""
+_DENSE = 0.5
+"""A stretch of the tables is scored as a whole if this share of it is asked for."""
+
+
+class ProfileStories(NamedTuple):
+    """A user as a model reads one: the row in the bundle (0 if unknown) and the known stories, oldest first."""
+
+    row: int
+    clicked: Sequence[str]
+    skipped: Sequence[str]
+
+
+class ReadProfile(NamedTuple):
+    """A user as encoded by a model."""
+
+    readers: Any
+    """What `ClickModel.read` returned, for this user alone."""
+    fast: bool
+    """Whether `FastFusion` can read it."""
+
+
+class Scorer:
+    """Reads users and scores candidates with one model. Not for use by several threads at once."""
+
+    def __init__(self, model: ClickModel, tables: Tables, stories: StoryCatalogue) -> None:
+        self._model, self._tables, self._stories = model, tables, stories
+        self._device = next(model.parameters()).device
+
+    @torch.inference_mode()
+    def read(self, users: Sequence[ProfileStories]) -> list[ReadProfile]:
+        """Encode users, all in one call."""
+        if not users:
+            return []
+        readers = self._model.read(self._stories.encoded, self._profiles(users))
+        fast = False
+        if isinstance(self._model, Drpn):
+            readers = {view: reader._replace(weights={}) for view, reader in readers.items()}  # only scores are needed
+            fast = bool(readers) and users_within_limit(readers)
+        # each is copied, so that one user does not keep the others of the batch in memory
+        return [
+            ReadProfile(map_tables(lambda table, place=place: table[place : place + 1].clone(), readers), fast)
+            for place in range(len(users))
+        ]
+
+    @torch.inference_mode()
+    def scores(self, user: ReadProfile, positions: Tensor, context: Context) -> Tensor:
+        """(candidates): the scores of the stories at these positions; `context` is that of the one user."""
+        if not len(positions):
+            return torch.zeros(0)
+        model = self._model
+        if not (user.fast and isinstance(model, Drpn) and self._stories.derived is not None):
+            candidates = positions[None].to(self._device)
+            return (
+                model.rank(self._stories.encoded, user.readers, candidates, context.to(self._device))[0].float().cpu()
+            )
+        fusion = FastFusion(model, self._stories.encoded, self._stories.derived, user.readers)
+        scores = _match(fusion, positions)
+        if model.context is None:
+            return scores
+        counts: Tensor = model.context(context.story, context.page, context.user, (positions != 0)[None])[0]
+        return getattr(model, "scale", 1.0) * scores + counts
+
+    @torch.inference_mode()
+    def weights(self, user: ProfileStories) -> tuple[dict[str, dict[str, list[float]]], str | None]:
+        """The weights of a user's stories by side and aggregator, and the aggregator whose weights count as trust.
+
+        No weights for models that have none.
+        """
+        weights: dict[str, dict[str, list[float]]] = {"clicked": {}, "skipped": {}}
+        model = self._model
+        if not isinstance(model, Drpn) or not model.reads:
+            return weights, None
+        for view, reader in model.read(self._stories.encoded, self._profiles([user])).items():
+            for interest, values in reader.weights.items():
+                side, kind = interest.split(" ")
+                weights[side][f"{view} {kind}"] = values[0, : len(getattr(user, side))].tolist()
+        main = f"{'semantic' if 'semantic' in self._stories.encoded else 'collaborative'} "
+        return weights, main + ("denoise" if model.denoises else "content")
+
+    def _profiles(self, users: Sequence[ProfileStories]) -> Profiles:
+        # encodes the stories of all profiles together
+        self._stories.positions([story for user in users for story in (*user.clicked, *user.skipped)])
+        rows = self._tables.profiles(torch.tensor([user.row for user in users]))
+        return Profiles(
+            rows.users,
+            self._padded([user.clicked for user in users]),
+            self._padded([user.skipped for user in users]),
+            rows.neighbours,
+        ).to(self._device)
+
+    def _padded(self, sequences: Sequence[Sequence[str]]) -> Tensor:
+        """Positions of stories in the catalogue, padded with 0 to at least one column."""
+        positions = [self._stories.positions(ids) for ids in sequences]
+        width = max(1, *map(len, positions))
+        return torch.tensor([[*places, *[0] * (width - len(places))] for places in positions], dtype=torch.int64)
+
+
+def _match(fusion: FastFusion, positions: Tensor) -> Tensor:
+    """The scores at some positions; two threads share many. Where most of a stretch is asked for, it is read as one."""
+    low, high = int(positions.min()), int(positions.max()) + 1
+    dense = len(positions) >= _DENSE * (high - low)
+    pieces = parts(high - low if dense else len(positions))
+
+    def score(which: list[slice]) -> Tensor:
+        with torch.inference_mode():
+            at = [slice(low + part.start, low + part.stop) if dense else positions[part] for part in which]
+            return torch.cat([fusion.scores(where) for where in at])
+
+    if len(positions) < _MANY:
+        scores = score(pieces)
+    else:
+        half = len(pieces) // 2
+        scores = torch.cat(run_together(lambda: score(pieces[:half]), lambda: score(pieces[half:]), threads=True))
+    return scores[positions - low] if dense else scores
+
+
+def derived_tables(model: ClickModel, encoded: Any) -> Any:
+    """The tables that a `Scorer` reads besides those of the model, for models that are faster with them; else None."""
+    if not isinstance(model, Drpn) or not encoded or next(model.parameters()).is_cuda:
+        return None
+    return exponentials(encoded) if stories_within_limit(encoded) else None

@@ -1,0 +1,81 @@
+"""Why a user gets a ranking: the weights of the user's stories, and what single stories change."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Literal
+
+import numpy as np
+
+from drpn.bundle.scoring import ProfileStories
+from drpn.service.desk import Desk, ScoreRequest
+from drpn.service.requests import ExplainedCandidate, ExplainedStory, Explanation, Influence
+from drpn.service.users import KnownUser
+from drpn.state.profile import Entry, Profile
+
+_MOST_INFLUENCES = 5
+"""Stories that are named for each candidate."""
+
+Side = Literal["clicked", "skipped"]
+_SIDES: tuple[Side, ...] = ("clicked", "skipped")
+
+
+def explain(desk: Desk, variant: str, user_id: str, known: KnownUser, asked: ScoreRequest) -> Explanation:
+    """Explain the scores of some candidates."""
+    profile = asked.profile
+    left_out: list[tuple[Side, str]] = [(side, news_id) for side in _SIDES for news_id in getattr(profile, side)]
+    requests = [asked, *(asked._replace(profile=_without(profile, *one)) for one in left_out)]
+    scores = np.stack(desk.scores(requests, keep=False)).astype(np.float64)
+    changes = scores[0] - scores[1:]  # (stories of the profile, candidates)
+    candidates = []
+    for place in np.argsort(-scores[0], kind="stable").tolist():
+        largest = np.argsort(-np.abs(changes[:, place]), kind="stable")[:_MOST_INFLUENCES].tolist()
+        facts = asked.pool.facts[place]
+        candidates.append(
+            ExplainedCandidate(
+                asked.pool.news_ids[place],
+                facts.title,
+                facts.category,
+                float(scores[0, place]),
+                tuple(
+                    Influence(left_out[one][1], left_out[one][0], float(changes[one, place]))
+                    for one in largest
+                    if changes[one, place]
+                ),
+            )
+        )
+    weights, aggregator = desk.scorer.weights(profile)
+    sides = {side: _explained(desk, known, profile, side, weights[side]) for side in _SIDES}
+    return Explanation(user_id, desk.name, variant, sides["clicked"], sides["skipped"], aggregator, tuple(candidates))
+
+
+def with_feedback(profile: Profile, clicked: Sequence[str], skipped: Sequence[str]) -> Profile:
+    """A profile after more clicks and skips, by the rule of `state.profile`: clicked beats skipped."""
+    clicks = [entry.news_id for entry in profile.clicked if entry.news_id not in clicked]
+    skips = [entry.news_id for entry in profile.skipped if entry.news_id not in skipped]
+    return Profile([*clicks, *clicked], [*skips, *skipped])
+
+
+def _without(profile: ProfileStories, side: Side, news_id: str) -> ProfileStories:
+    kept = tuple(story for story in getattr(profile, side) if story != news_id)
+    return profile._replace(clicked=kept) if side == "clicked" else profile._replace(skipped=kept)
+
+
+def _explained(
+    desk: Desk, known: KnownUser, profile: ProfileStories, side: Side, weights: dict[str, list[float]]
+) -> tuple[ExplainedStory, ...]:
+    """One side of a profile, newest first."""
+    entries: tuple[Entry, ...] = getattr(known.profile, side)
+    moments = {entry.news_id: entry.moment for entry in entries}
+    stories = []
+    for place, news_id in enumerate(getattr(profile, side)):
+        facts, moment = desk.stories.facts(news_id), moments.get(news_id)
+        stories.append(
+            ExplainedStory(
+                news_id,
+                facts.title,
+                facts.category,
+                moment if isinstance(moment, datetime) else None,
+                {name: values[place] for name, values in weights.items()},
+            )
+        )
+    return tuple(reversed(stories))

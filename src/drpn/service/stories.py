@@ -1,0 +1,186 @@
+"""The stories that may be ranked at a moment."""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from drpn.bundle.recommender import Recommender
+from drpn.bundle.stories import NewStory, as_utc
+from drpn.dataset.mentions import Mention
+from drpn.store.records import Story
+
+_KEPT_EXPIRED = 2 * 24 * 3600.0
+"""Seconds for which expired stories are still looked at: requests may be of an earlier moment."""
+
+
+class StoryFacts(NamedTuple):
+    """What is known of a story besides its text."""
+
+    title: str
+    category: str
+    published: float
+    """Seconds since 1970; infinity if unknown, which counts as new."""
+    expires: float
+    """Seconds since 1970; infinity for never."""
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Stories to choose from."""
+
+    news_ids: list[str]
+    positions: Tensor
+    """In the tables of the model."""
+    facts: list[StoryFacts]
+    rows: NDArray[np.int64] | None
+    """In the counts of the bundle; None for models without counts."""
+
+    def __len__(self) -> int:
+        return len(self.news_ids)
+
+    @cached_property
+    def place(self) -> dict[str, int]:
+        """Where each story is."""
+        return {news_id: place for place, news_id in enumerate(self.news_ids)}
+
+    @cached_property
+    def expires(self) -> NDArray[np.float64]:
+        """When each story expires."""
+        return np.array([fact.expires for fact in self.facts], np.float64)
+
+    @cached_property
+    def published(self) -> NDArray[np.float64]:
+        """When each story was published."""
+        return np.array([fact.published for fact in self.facts], np.float64)
+
+    @cached_property
+    def categories(self) -> NDArray[np.int64]:
+        """A number for the category of each story."""
+        return np.array([self.category_codes[fact.category] for fact in self.facts], np.int64)
+
+    @cached_property
+    def category_codes(self) -> dict[str, int]:
+        """The number of each category."""
+        return {name: code for code, name in enumerate(dict.fromkeys(fact.category for fact in self.facts))}
+
+
+class LiveStories:
+    """The stories of one bundle and those that were put later, without those taken down."""
+
+    def __init__(self, recommender: Recommender) -> None:
+        self._recommender = recommender
+        self._facts: dict[str, StoryFacts] = {}
+        self._live = dict.fromkeys(recommender.live)
+        self._down: set[str] = set()
+        self._pool: Pool | None = None
+
+    def __len__(self) -> int:
+        return len(self._live)
+
+    def put(self, stories: Sequence[Story]) -> bool:
+        """Add or replace stories, which are encoded at once; returns whether the text of a known one changed.
+
+        A story of the bundle with the same text stays as it is: the model may know it by its id, too.
+        """
+        changed = [story for story in stories if not self._same_text(story)]
+        known = any(story.news_id in self._recommender.stories for story in changed)
+        self._recommender.add([as_new_story(story) for story in changed])
+        for story in stories:
+            published, expires = (
+                math.inf if moment is None else as_utc(moment).timestamp()
+                for moment in (story.published, story.expires)
+            )
+            self._facts[story.news_id] = StoryFacts(story.title, story.category or "", published, expires)
+            self._live[story.news_id] = None
+            self._down.discard(story.news_id)
+        self._pool = None
+        return known
+
+    def _same_text(self, story: Story) -> bool:
+        row = self._recommender.stories.row(story.news_id)
+        data = self._recommender.bundle.data
+        return row > 0 and (story.title, story.category or "", story.subcategory or "") == (
+            data.titles[row],
+            data.category(row),
+            data.subcategory(row),
+        )
+
+    def take_down(self, news_id: str) -> None:
+        """No ranking has the story until it is put again; profiles still know it."""
+        self._down.add(news_id)
+        if self._live.pop(news_id, "absent") is None:
+            self._pool = None
+
+    def may_be_ranked(self, news_id: str, seconds: float) -> bool:
+        """Whether a story is known, not taken down and not expired."""
+        return (
+            news_id not in self._down and news_id in self._recommender.stories and self.facts(news_id).expires > seconds
+        )
+
+    def known(self, news_id: str) -> bool:
+        """Whether the model has the story's text."""
+        return news_id in self._recommender.stories
+
+    def facts(self, news_id: str) -> StoryFacts:
+        """What is known of a story of the catalogue."""
+        facts = self._facts.get(news_id)
+        if facts is None:
+            data, row = self._recommender.bundle.data, self._recommender.stories.row(news_id)
+            seen = self._recommender.bundle.first_seen(row) if "news/first_seen" in data.arrays else None
+            published = math.inf if seen is None else seen.timestamp()
+            facts = StoryFacts(data.titles[row], data.category(row), published, math.inf)
+            self._facts[news_id] = facts
+        return facts
+
+    def live(self, seconds: float = 0.0) -> Pool:
+        """All live stories; some of them may have expired in the last days before `seconds`."""
+        if self._pool is None:
+            for news_id in [one for one in self._live if self.facts(one).expires < seconds - _KEPT_EXPIRED]:
+                del self._live[news_id]
+            self._pool = self.pool(list(self._live))
+        return self._pool
+
+    def pool(self, news_ids: list[str]) -> Pool:
+        """Some stories of the catalogue."""
+        counts = self._recommender.counts
+        return Pool(
+            news_ids,
+            torch.tensor(self._recommender.stories.positions(news_ids), dtype=torch.int64),
+            [self.facts(news_id) for news_id in news_ids],
+            None if counts is None else counts.rows(news_ids),
+        )
+
+
+def as_new_story(story: Story) -> NewStory:
+    """A story of the store as a bundle takes it."""
+    return NewStory(
+        story.title,
+        story.category or "",
+        story.subcategory or "",
+        story.news_id,
+        story.published,
+        _mentions(story.entities),
+    )
+
+
+def _mentions(text: str | None) -> list[Mention]:
+    """The mentions of entities in MIND's JSON; none if it is not that."""
+    try:
+        entities: Any = json.loads(text or "[]")
+        return [
+            Mention(str(entity["WikidataId"]), str(name), int(offset))
+            for entity in entities
+            for name, offset in zip(
+                entity.get("SurfaceForms") or (), entity.get("OccurrenceOffsets") or (), strict=False
+            )
+        ]
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return []
