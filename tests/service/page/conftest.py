@@ -18,18 +18,18 @@ Open = Callable[..., TestClient]
 
 
 @pytest.fixture
-def room(store: Store) -> PageNewsroom:
+def page_room(store: Store) -> PageNewsroom:
     return PageNewsroom(store)
 
 
 @pytest.fixture
-def open_page(store: Store, room: PageNewsroom) -> Iterator[Open]:
+def open_page(store: Store, page_room: PageNewsroom) -> Iterator[Open]:
     """A function that starts the service with some settings and returns a visitor of it."""
     with ExitStack() as stack:
 
         def start(**settings: object) -> TestClient:
             names = {"allowed_hosts": ("testserver",), **settings}
-            app = create_app(as_newsroom(room), store, HttpSettings(**names))  # type: ignore[arg-type]
+            app = create_app(as_newsroom(page_room), store, HttpSettings(**names))  # type: ignore[arg-type]
             return stack.enter_context(TestClient(app))
 
         yield start
@@ -66,10 +66,10 @@ def chromium() -> Iterator[Any]:
 
 
 @pytest.fixture
-def address(store: Store, room: PageNewsroom) -> Iterator[str]:
+def address(store: Store, page_room: PageNewsroom) -> Iterator[str]:
     """The address of a service without keys; the reader "anna" has a profile."""
     fill(store)
-    app = create_app(as_newsroom(room), store, HttpSettings(allowed_hosts=("127.0.0.1",)))
+    app = create_app(as_newsroom(page_room), store, HttpSettings(allowed_hosts=("127.0.0.1",)))
     with serving(app) as url:
         yield url
 

@@ -76,5 +76,13 @@ class Sessions:
 
 def set_cookie(request: Request, response: Response, value: str) -> None:
     """Send the cookie; over HTTPS, also behind a proxy, it is never sent in the clear."""
-    secure = "https" in (request.url.scheme, request.headers.get("x-forwarded-proto", ""))
-    response.set_cookie(COOKIE, value, max_age=_SECONDS, path="/", secure=secure, httponly=True, samesite="strict")
+    outer = request.headers.get("x-forwarded-proto", request.url.scheme).partition(",")[0]
+    response.set_cookie(
+        COOKIE,
+        value,
+        max_age=_SECONDS,
+        path="/",
+        secure=outer.strip().lower() == "https",
+        httponly=True,
+        samesite="strict",
+    )

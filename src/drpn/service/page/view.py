@@ -99,6 +99,8 @@ class Change:
     kind: Kind
     news_id: str
     title: str
+    repeated: bool
+    """Whether the profile has it already, so that the story only becomes the newest."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +146,8 @@ def read_view(newsroom: Newsroom, user_id: str, trial: Trial) -> ReaderView:
     first = tried[:PLACES]
     explanation = newsroom.explain(user_id, [story.news_id for story in first])
     titles = {story.news_id: story.title for story in plain} | _titles(explanation)
+    stored: set[tuple[Kind, str]] = {("click", story.news_id) for story in explanation.clicked}
+    stored |= {("skip", story.news_id) for story in explanation.skipped}
     return ReaderView(
         user_id=user_id,
         variant=explanation.variant,
@@ -158,7 +162,10 @@ def read_view(newsroom: Newsroom, user_id: str, trial: Trial) -> ReaderView:
         ],
         places=_places(first, plain, explanation, trial),
         trial=trial,
-        changes=[Change(kind, news_id, shown(titles.get(news_id) or news_id)) for kind, news_id in trial.changes],
+        changes=[
+            Change(kind, news_id, shown(titles.get(news_id) or news_id), (kind, news_id) in stored)
+            for kind, news_id in trial.changes
+        ],
         gone=_gone(plain, tried, trial),
     )
 
