@@ -66,6 +66,19 @@ def test_a_trial_moves_the_list_like_real_feedback(plain: Running, kind: str) ->
         assert "In the profile already" in send(visitor, "u2", add=f"{kind}:fresh")
 
 
+def test_readers_to_choose_from(plain: Running) -> None:
+    def listed(visitor: TestClient) -> list[str]:
+        return re.findall(r'<a href="/\?user=(\w+)"', visitor.get("/").text)
+
+    with visiting(plain) as visitor:
+        before = listed(visitor)
+        assert sorted(before) == [f"u{number}" for number in range(9)]  # those of the bundle
+        plain.show(before[5], ["n10"], complete=True)
+        assert listed(visitor)[0] == before[5]
+        plain.newsroom.erase(before[0]).result()
+        assert before[0] not in listed(visitor)
+
+
 def test_new_reader_and_card(room: Running) -> None:
     with visiting(room) as visitor:
         text = visitor.get("/?user=somebody-new").text

@@ -43,7 +43,7 @@ def test_home_of_an_empty_newsroom(open_page: Open, page_room: PageNewsroom, mon
     monkeypatch.setattr(page_room, "rates", list)
     visitor = open_page()
     text = visitor.get("/").text
-    assert "No reader was active yet" in text
+    assert "No reader is known yet" in text
     assert "No ranking of this service has feedback yet" in text
     assert "No story is left to rank" in visitor.get("/?user=nobody").text
 

@@ -20,7 +20,7 @@ from drpn.service.page.card import read_cards
 from drpn.service.page.figures import read_figures
 from drpn.service.page.forms import Form, field, read_form
 from drpn.service.page.login import Keys, check_key, digest
-from drpn.service.page.readers import recent_readers
+from drpn.service.page.readers import some_readers
 from drpn.service.page.rendering import HEADERS, STATIC, Pages
 from drpn.service.page.sessions import COOKIE, NOBODY, Session, Sessions, set_cookie
 from drpn.service.page.trial import Trial, press, read_trial
@@ -160,7 +160,7 @@ class _Page:
             async with self._explaining:
                 view = await asyncio.to_thread(read_view, self._newsroom, user_id, trial)
         readers, figures, cards = await asyncio.gather(
-            asyncio.to_thread(recent_readers, self._store),
+            asyncio.to_thread(some_readers, self._store, next(iter(self._newsroom.bundles.values()))),
             asyncio.to_thread(read_figures, self._newsroom, self._metrics),
             asyncio.to_thread(read_cards, self._newsroom),
         )
