@@ -129,7 +129,8 @@ def make_model(dataset: Dataset, name: str = "drpn-live", **settings: Any) -> Cl
     if model.context is not None:
         counts = Tables.from_dataset(dataset, CPU).counts
         assert counts is not None
-        readers = np.repeat(np.arange(1, len(counts.page)), 6)
+        # about the page view of each pair, which is near enough for quantiles
+        readers = np.linspace(1, len(counts.page) - 1, len(counts.pairs)).astype(np.int64)
         model.context.fit(derive(counts.pairs.float(), counts.page[torch.from_numpy(readers)]))
     return model
 

@@ -51,6 +51,7 @@ def schema(store: Store, run_path: Path) -> Iterator[Any]:
         yield schemathesis.openapi.from_asgi("/openapi.json", create_app(newsroom, store, settings))
 
 
+@pytest.mark.filterwarnings("default:invalid value encountered in cast")  # fresh stories without a time
 @pytest.mark.parametrize("mode", list(GenerationMode))
 @pytest.mark.parametrize("examples", [10, pytest.param(400, marks=pytest.mark.slow)])
 def test_every_route_answers_as_documented(schema: Any, examples: int, mode: GenerationMode) -> None:
@@ -69,6 +70,7 @@ def test_every_route_answers_as_documented(schema: Any, examples: int, mode: Gen
     assert tested >= 10
 
 
+@pytest.mark.filterwarnings("default:invalid value encountered in cast")
 @pytest.mark.parametrize(("examples", "steps"), [(5, 6), pytest.param(200, 12, marks=pytest.mark.slow)])
 def test_links_between_routes(schema: Any, examples: int, steps: int) -> None:
     class Machine(schema.as_state_machine()):  # type: ignore[misc]

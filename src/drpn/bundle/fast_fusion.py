@@ -13,6 +13,8 @@ which takes a product, a reciprocal and a sum: a fifth of the time. Products ove
 `LIMIT`, which trained models do not reach; then the plain formula is used.
 """
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
@@ -38,19 +40,40 @@ def users_within_limit(readers: Readers) -> bool:
     return all(bool(reader.user.abs().max() <= LIMIT) for reader in readers.values())
 
 
+class ViewConstants(NamedTuple):
+    """What does not depend on users and stories, by view."""
+
+    out: Tensor
+    """o, of all interests."""
+    start: Tensor
+    """1/o"""
+    constant: Tensor
+    """sum(o) + b of each interest."""
+
+
+def constants(model: Drpn) -> dict[str, ViewConstants]:
+    """The constants of the views that a model has."""
+    views = {name: getattr(model, name, None) for name in ("semantic", "collaborative")}
+    return {
+        name: ViewConstants(out := view.fusion.out.flatten(), 1 / out, view.fusion.out.sum(-1) + view.fusion.bias)
+        for name, view in views.items()
+        if view is not None
+    }
+
+
 class FastFusion:
     """Scores of candidates for one user, from the exponentials of stories."""
 
-    def __init__(self, model: Drpn, encoded: Encoded, tables: dict[str, Tensor], readers: Readers) -> None:
+    def __init__(
+        self, known: dict[str, ViewConstants], encoded: Encoded, tables: dict[str, Tensor], readers: Readers
+    ) -> None:
         """`readers` are those of one user, `tables` those of `exponentials`."""
         self._views = []
         for name, reader in readers.items():
-            fusion = model.view(name).fusion
-            out = fusion.out.flatten()
+            out, start, constant = known[name]
             # an o of 0 gives 1 / (inf + inf) = 0
-            growth = torch.exp(2 * reader.user[0].flatten()) / out
-            constant = fusion.out.sum(-1) + fusion.bias
-            self._views.append((tables[name], encoded[name].plain, 1 / out, growth, constant, reader.interests[0]))
+            growth = torch.exp(2 * reader.user.flatten()) / out
+            self._views.append((tables[name], encoded[name].plain, start, growth, constant, reader.interests[0]))
 
     def scores(self, where: Tensor | slice) -> Tensor:
         """(candidates): the sum of the views' scores of some stories.

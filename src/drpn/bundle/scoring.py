@@ -9,7 +9,7 @@ from torch import Tensor
 from drpn.batches.batch import Context, Profiles
 from drpn.batches.tables import Tables
 from drpn.bundle.catalogue import StoryCatalogue
-from drpn.bundle.fast_fusion import FastFusion, exponentials, parts, stories_within_limit, users_within_limit
+from drpn.bundle.fast_fusion import FastFusion, constants, exponentials, parts, stories_within_limit, users_within_limit
 from drpn.layers.tables import map_tables
 from drpn.models.base import ClickModel
 from drpn.models.drpn import Drpn
@@ -44,13 +44,16 @@ class Scorer:
     def __init__(self, model: ClickModel, tables: Tables, stories: StoryCatalogue) -> None:
         self._model, self._tables, self._stories = model, tables, stories
         self._device = next(model.parameters()).device
+        with torch.no_grad():
+            self._constants = constants(model) if isinstance(model, Drpn) else {}
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def read(self, users: Sequence[ProfileStories]) -> list[ReadProfile]:
         """Encode users, all in one call."""
         if not users:
             return []
-        readers = self._model.read(self._stories.encoded, self._profiles(users))
+        profiles = self._profiles(users)  # may encode stories, so that tables are other ones
+        readers = self._model.read(self._stories.encoded, profiles)
         fast = False
         if isinstance(self._model, Drpn):
             readers = {view: reader._replace(weights={}) for view, reader in readers.items()}  # only scores are needed
@@ -61,7 +64,7 @@ class Scorer:
             for place in range(len(users))
         ]
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def scores(self, user: ReadProfile, positions: Tensor, context: Context) -> Tensor:
         """(candidates): the scores of the stories at these positions; `context` is that of the one user."""
         if not len(positions):
@@ -72,14 +75,14 @@ class Scorer:
             return (
                 model.rank(self._stories.encoded, user.readers, candidates, context.to(self._device))[0].float().cpu()
             )
-        fusion = FastFusion(model, self._stories.encoded, self._stories.derived, user.readers)
+        fusion = FastFusion(self._constants, self._stories.encoded, self._stories.derived, user.readers)
         scores = _match(fusion, positions)
         if model.context is None:
             return scores
         counts: Tensor = model.context(context.story, context.page, context.user, (positions != 0)[None])[0]
         return getattr(model, "scale", 1.0) * scores + counts
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def weights(self, user: ProfileStories) -> tuple[dict[str, dict[str, list[float]]], str | None]:
         """The weights of a user's stories by side and aggregator, and the aggregator whose weights count as trust.
 
@@ -89,7 +92,8 @@ class Scorer:
         model = self._model
         if not isinstance(model, Drpn) or not model.reads:
             return weights, None
-        for view, reader in model.read(self._stories.encoded, self._profiles([user])).items():
+        profiles = self._profiles([user])
+        for view, reader in model.read(self._stories.encoded, profiles).items():
             for interest, values in reader.weights.items():
                 side, kind = interest.split(" ")
                 weights[side][f"{view} {kind}"] = values[0, : len(getattr(user, side))].tolist()
@@ -121,7 +125,7 @@ def _match(fusion: FastFusion, positions: Tensor) -> Tensor:
     pieces = parts(high - low if dense else len(positions))
 
     def score(which: list[slice]) -> Tensor:
-        with torch.inference_mode():
+        with torch.no_grad():
             at = [slice(low + part.start, low + part.stop) if dense else positions[part] for part in which]
             return torch.cat([fusion.scores(where) for where in at])
 

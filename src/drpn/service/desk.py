@@ -54,6 +54,7 @@ class Desk:
         self.popularity = Popularity()
         self._store, self._size = store, cached_readers
         self._read: OrderedDict[str, tuple[ProfileStories, ReadProfile]] = OrderedDict()
+        self._profiles: dict[str, tuple[KnownUser, int, ProfileStories]] = {}
         self.hits = self.misses = 0
         as_of = self.bundle.as_of
         self._views = PageViews(store, as_of)
@@ -96,7 +97,17 @@ class Desk:
         """A user as the model reads one; `changed` stands for the user's profile."""
         if user_id is None or known is None:
             return _NOBODY
-        profile = changed or known.profile
+        if changed is None:
+            kept = self._profiles.get(user_id)
+            if kept is None or kept[0] is not known or kept[1] != self.stories.version:
+                if len(self._profiles) > self._size:
+                    self._profiles.clear()
+                kept = known, self.stories.version, self._stories_of(user_id, known, known.profile)
+                self._profiles[user_id] = kept
+            return kept[2]
+        return self._stories_of(user_id, known, changed)
+
+    def _stories_of(self, user_id: str, known: KnownUser, profile: Profile) -> ProfileStories:
         clicked, skipped = (
             tuple(entry.news_id for entry in side if entry.news_id in self.recommender.stories)
             for side in (profile.clicked, profile.skipped)

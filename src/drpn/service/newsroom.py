@@ -422,12 +422,13 @@ class Newsroom:
             more = [news_id for news_id in pinned if news_id not in live.place]
             return (stories.pool([*live.news_ids, *more]) if more else live), []
         chosen = dict.fromkeys((*request.candidates, *pinned))
-        notes = []
-        unknown = [news_id for news_id in chosen if not stories.known(news_id)]
-        if unknown:
-            names = ", ".join(unknown[:3]) + (f" and {len(unknown) - 3:,} more" if len(unknown) > 3 else "")
-            notes.append(f"candidates that are not in the catalogue are left out: {names}")
-        return stories.pool([one for one in chosen if stories.may_be_ranked(one, seconds)]), notes
+        pool, notes = stories.pool(chosen), []
+        if len(pool) < len(chosen):
+            unknown = [news_id for news_id in chosen if not stories.known(news_id)]
+            if unknown:
+                names = ", ".join(unknown[:3]) + (f" and {len(unknown) - 3:,} more" if len(unknown) > 3 else "")
+                notes.append(f"candidates that are not in the catalogue are left out: {names}")
+        return pool, notes
 
     def _list(
         self, prepared: _Prepared, scores: NDArray[np.float32], seed: str

@@ -124,7 +124,7 @@ def own_keys(key_file: Path | None) -> tuple[str, ...]:
     if any(len(key) < _SHORTEST_KEY for key in keys):
         raise SettingsError(
             f"a key is shorter than {_SHORTEST_KEY} letters and could be guessed; make a long random one",
-            hint="run: openssl rand -hex 32",
+            hint="or add one to the store: drpn keys add NAME",
         )
     return tuple(keys)
 

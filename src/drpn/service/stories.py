@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -30,6 +30,14 @@ class StoryFacts(NamedTuple):
     """Seconds since 1970; infinity if unknown, which counts as new."""
     expires: float
     """Seconds since 1970; infinity for never."""
+
+
+class _Listed(NamedTuple):
+    """Where a story is, and what is known of it."""
+
+    position: int
+    row: int
+    facts: StoryFacts
 
 
 @dataclass(frozen=True)
@@ -81,6 +89,9 @@ class LiveStories:
         self._live = dict.fromkeys(recommender.live)
         self._down: set[str] = set()
         self._pool: Pool | None = None
+        self._listed: dict[str, _Listed] = {}
+        self.version = 0
+        """Rises when stories are put."""
 
     def __len__(self) -> int:
         return len(self._live)
@@ -101,7 +112,9 @@ class LiveStories:
             self._facts[story.news_id] = StoryFacts(story.title, story.category or "", published, expires)
             self._live[story.news_id] = None
             self._down.discard(story.news_id)
+            self._listed.pop(story.news_id, None)
         self._pool = None
+        self.version += 1
         return known
 
     def _same_text(self, story: Story) -> bool:
@@ -116,6 +129,7 @@ class LiveStories:
     def take_down(self, news_id: str) -> None:
         """No ranking has the story until it is put again; profiles still know it."""
         self._down.add(news_id)
+        self._listed.pop(news_id, None)
         if self._live.pop(news_id, "absent") is None:
             self._pool = None
 
@@ -145,18 +159,32 @@ class LiveStories:
         if self._pool is None:
             for news_id in [one for one in self._live if self.facts(one).expires < seconds - _KEPT_EXPIRED]:
                 del self._live[news_id]
-            self._pool = self.pool(list(self._live))
+            self._pool = self.pool(self._live)
         return self._pool
 
-    def pool(self, news_ids: list[str]) -> Pool:
-        """Some stories of the catalogue."""
-        counts = self._recommender.counts
+    def pool(self, news_ids: Iterable[str]) -> Pool:
+        """Those of some stories that are in the catalogue and not taken down; they may have expired."""
+        get = self._listed.get
+        listed = {news_id: get(news_id) for news_id in news_ids}
+        if None in listed.values():
+            self._look_up([news_id for news_id, known in listed.items() if known is None])
+            listed = {news_id: known for news_id in listed if (known := get(news_id)) is not None}
+        found = [known for known in listed.values() if known is not None]
+        has_counts = self._recommender.counts is not None
         return Pool(
-            news_ids,
-            torch.tensor(self._recommender.stories.positions(news_ids), dtype=torch.int64),
-            [self.facts(news_id) for news_id in news_ids],
-            None if counts is None else counts.rows(news_ids),
+            list(listed),
+            torch.tensor([known.position for known in found], dtype=torch.int64),
+            [known.facts for known in found],
+            np.array([known.row for known in found], np.int64) if has_counts else None,
         )
+
+    def _look_up(self, news_ids: list[str]) -> None:
+        """Find stories, which are encoded if they are not yet; those that may not be ranked are left out."""
+        known = [news_id for news_id in news_ids if news_id not in self._down and self.known(news_id)]
+        counts = self._recommender.counts
+        rows = [0] * len(known) if counts is None else counts.rows(known).tolist()
+        for news_id, position, row in zip(known, self._recommender.stories.positions(known), rows, strict=True):
+            self._listed[news_id] = _Listed(position, row, self.facts(news_id))
 
 
 def as_new_story(story: Story) -> NewStory:

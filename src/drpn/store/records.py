@@ -5,6 +5,7 @@ event is written.
 """
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,6 +17,8 @@ LONGEST_ID = 256
 """Bytes that the id of a user, story, impression or session may have."""
 MOST_SHOWN = 1_000
 """Stories that one impression may show."""
+_CANNOT_BE_STORED = re.compile("[\0\ud800-\udfff]")
+"""A zero byte, or half of a pair of letters."""
 
 
 @dataclass(frozen=True)
@@ -337,7 +340,7 @@ def check_text(name: str, value: str | None) -> None:
         return
     if not isinstance(value, str):
         raise RefusedError(f"{name} is {value!r}; it takes a text")
-    if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
+    if _CANNOT_BE_STORED.search(value):
         raise RefusedError(f"{name} has a character that cannot be stored; remove it")
 
 
