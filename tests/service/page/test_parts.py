@@ -1,14 +1,17 @@
-"""Quantiles and cards, without a service."""
+"""Quantiles, shades and cards, without a service."""
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from drpn.bundle.card import card
+from drpn.drawing import case
 from drpn.service.page.card import sections_of
 from drpn.service.page.figures import quantile
+from drpn.service.page.view import shade
 
 
 def test_quantile_is_linear_within_a_bucket() -> None:
@@ -34,6 +37,17 @@ def test_quantile_lies_in_the_bucket_of_the_exact_one(times: list[float], share:
     lower = max((bound for bound in bounds if bound < upper), default=0.0)
     assert estimate is not None
     assert lower - 1e-9 <= estimate <= upper + 1e-9
+
+
+def test_shades_are_those_of_the_drawing() -> None:
+    steps = [shade(weight / 100, 10) for weight in range(1, 31)]
+    assert steps == sorted(steps)
+    assert (shade(0.05, 10), shade(0.1, 10), shade(0.2, 10)) == (0, 5, 9)
+    assert (shade(0.0, 10), shade(1.0, 1), shade(1.0, 10)) == (0, 5, 9)
+    for weight in (0.03, 0.07, 0.12, 0.18, 0.4):
+        pale, deep, colour = (np.array(case.shade(one, 10)) for one in (0.05, 0.2, weight))
+        depth = np.abs(colour - pale).sum() / np.abs(deep - pale).sum()
+        assert shade(weight, 10) == int(9 * depth + 0.5)
 
 
 def test_card_of_a_bundle_is_read_in_its_order() -> None:

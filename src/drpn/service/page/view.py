@@ -1,5 +1,6 @@
 """From the answers of a newsroom to the rows that the templates show. No HTML here, and nothing is stored."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -182,23 +183,25 @@ def shown(text: str, longest: int = _LONGEST) -> str:
     return visible if len(visible) <= longest else visible[: longest - 1] + "…"
 
 
+def shade(weight: float, count: int) -> int:
+    """The step of a weight's shade, as in `drawing.case`: 0 at half of an equal share of `count` stories, the last at
+    twice."""
+    # depth = 1/2 + log2(weight count) / 2, between 0 and 1
+    depth = min(max(0.5 + math.log2(max(weight * count, 1e-9)) / 2, 0.0), 1.0)
+    return int(depth * (SHADES - 1) + 0.5)
+
+
 def _column(side: str, stories: tuple[ExplainedStory, ...], trust: str | None) -> Column:
     names = list(stories[0].weights) if stories else []
     names.sort(key=lambda name: name != trust)  # the one that counts as trust comes first
-    largest = {name: max(story.weights.get(name, 0.0) for story in stories) for name in names}
-
-    def shade(story: ExplainedStory, name: str) -> int:
-        share = story.weights.get(name, 0.0) / largest[name] if largest[name] > 0 else 0.0
-        return min(SHADES - 1, int(share * SHADES))
-
     rows = [
         Row(
             shown(story.news_id),
             shown(story.title or story.news_id),
             shown(story.category),
             story.moment,
-            [Cell(f"{100 * story.weights.get(name, 0.0):.1f}", shade(story, name)) for name in names],
-            shade(story, names[0]) if names else 0,
+            [Cell(f"{100 * story.weights[name]:.1f}", shade(story.weights[name], len(stories))) for name in names],
+            shade(story.weights[names[0]], len(stories)) if names else 0,
         )
         for story in stories
     ]
