@@ -144,7 +144,7 @@ class PageNewsroom(StandIn):
         rows = []
         for place, news_id in enumerate(reversed(ids)):
             weights = {}
-            for number, name in enumerate(self.weights):
+            for number, name in reversed(list(enumerate(self.weights))):  # models list them in any order
                 turn = (place + number) % len(ids) + 1
                 weights[name] = turn / total
             moment = datetime(2026, 3, 1, 12, tzinfo=UTC) - timedelta(hours=place)

@@ -87,7 +87,7 @@ def test_new_reader_and_card(room: Running) -> None:
     assert "Ranked for a reader nobody knows" in text
     assert "<bdi>drpn-live</bdi>" in text
     assert "The bundle has no metrics." in text
-    assert "Trained and written <time" in text
+    assert "Bundle written <time" in text
 
 
 def test_models_without_denoising_or_weights(made: Made, tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ class Trial:
 
 
 def read_trial(form: Form) -> Trial:
-    """What was tried before the button of a form was pressed."""
+    """The changes that were tried before the button of a form was pressed."""
     trial = Trial()
     for kind in KINDS:
         for news_id in form.get(kind, []):

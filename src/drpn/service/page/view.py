@@ -192,8 +192,11 @@ def shade(weight: float, count: int) -> int:
 
 
 def _column(side: str, stories: tuple[ExplainedStory, ...], trust: str | None) -> Column:
-    names = list(stories[0].weights) if stories else []
-    names.sort(key=lambda name: name != trust)  # the one that counts as trust comes first
+    view = (trust or "").partition(" ")[0]
+    # denoising before content-based, and the view of the weight that counts as trust before the other
+    names = sorted(
+        stories[0].weights if stories else (), key=lambda name: (not name.startswith(view), "denoise" not in name)
+    )
     rows = [
         Row(
             shown(story.news_id),
