@@ -120,6 +120,13 @@ class Load:
         phase.errors += status != 200
         phase.fallbacks += b'"fallback":true' in content
 
+    async def encode(self) -> None:
+        """Ask for every story once: a story of the bundle is encoded when it is first asked for."""
+        connection = Connection(self._port)
+        for first in range(0, len(self._stories), CANDIDATES):
+            await connection.send("/v1/rank", {"candidates": self._stories[first : first + CANDIDATES]})
+        connection.close()
+
     async def paced(self, rate: float, seconds: float) -> Phase:
         """A fixed number of requests per second, whatever the answers take."""
         phase, free, tasks = Phase(f"{rate:g} requests/s"), list[Connection](), set[asyncio.Task[None]]()
@@ -231,6 +238,7 @@ def main() -> None:
             if len(every) > 1:
                 os.sched_setaffinity(0, every[1:])
             load = Load(port, users, stories)
+            asyncio.run(load.encode())
             warm = asyncio.run(load.saturated("warm-up", options.callers, min(5.0, options.seconds)))
             started = memory(process)
             phases = [

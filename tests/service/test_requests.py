@@ -348,3 +348,15 @@ def test_stale_impressions_are_closed(plain: Running) -> None:
     plain.clock.now += timedelta(hours=2)
     assert plain.newsroom.close_stale(1.0) == 1
     assert not plain.store.open_impressions("u1")
+
+
+def test_a_model_that_fails_is_replaced_by_popular_stories(plain: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_arguments: Any, **_options: Any) -> Any:
+        raise RuntimeError("out of order")
+
+    monkeypatch.setattr(Desk, "scores", broken)
+    answer = plain.newsroom.rank(RankRequest("u1", ALL))
+    assert answer.fallback
+    assert len(answer.stories) == 10
+    monkeypatch.undo()
+    assert not plain.newsroom.rank(RankRequest("u1", ALL)).fallback

@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +16,7 @@ from drpn.bundle.context import Asked
 from drpn.bundle.files import Bundle
 from drpn.bundle.recommender import Recommender
 from drpn.bundle.scoring import ProfileStories, ReadProfile, Scorer, derived_tables
+from drpn.errors import SettingsError
 from drpn.service.popularity import Popularity
 from drpn.service.stories import LiveStories, Pool
 from drpn.service.users import KnownUser
@@ -90,7 +92,8 @@ class Desk:
             else:
                 self._count_clicks(what, event.time)
                 for view in self._views.apply(what):
-                    self._record(view)
+                    with suppress(SettingsError):  # counts that cannot be made must not stop the log
+                        self._record(view)
             self.sequence = event.sequence
 
     def profile(self, user_id: str | None, known: KnownUser | None, changed: Profile | None = None) -> ProfileStories:

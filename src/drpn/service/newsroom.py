@@ -120,6 +120,8 @@ class Newsroom:
         self._popular: dict[str, _Popular] = {}
         self._rankings = self._fallbacks = self._dropped = 0
         self.catch_up()
+        for name in names:
+            self._refresh_popular(name, as_utc(clock()))
         self._batcher: Batcher[RankRequest, Answer] = Batcher(
             self._run,
             self._answer_overdue,
@@ -305,7 +307,7 @@ class Newsroom:
             with self._lock:
                 desk.follow()
                 self._desks[name] = desk
-                self._popular.pop(name, None)
+                self._refresh_popular(name, as_utc(self._clock()), anew=True)
 
     def catch_up(self) -> int:
         """Follow the log of the store to its end; returns the number of the newest event. Rankings do this first."""
@@ -373,8 +375,16 @@ class Newsroom:
                     for job, _ in group:
                         job.fail(error)
                     continue
+                except Exception:  # a model that fails must not take the page with it
+                    for job, _ in group:
+                        self._answer_overdue(job)
+                    continue
                 for (job, prepared), some in zip(group, scores, strict=True):
-                    answer, ranking = self._answer(prepared, some)
+                    try:
+                        answer, ranking = self._answer(prepared, some)
+                    except DrpnError as error:
+                        job.fail(error)
+                        continue
                     if job.answer(answer):
                         logged.append(ranking)
             for name in groups:
@@ -492,9 +502,9 @@ class Newsroom:
 
     # the fallback, which does not wait for the thread that ranks
 
-    def _refresh_popular(self, variant: str, now: datetime) -> None:
+    def _refresh_popular(self, variant: str, now: datetime, *, anew: bool = False) -> None:
         known, moment = self._popular.get(variant), time.monotonic()
-        if known is None or moment - known.made > _POPULAR_SECONDS:
+        if anew or known is None or moment - known.made > _POPULAR_SECONDS:
             desk = self._desks[variant]
             pool = desk.stories.live(now.timestamp())
             clicks = desk.popularity.clicks(pool.news_ids, now.timestamp())

@@ -105,7 +105,7 @@ class ListedStory:
     category: str
     score: float
     plain_rank: int
-    """Place by score alone, from 1; 0 for a pinned story that is not among the candidates."""
+    """Place by score alone, from 1."""
     why: Why
     propensity: float | None
     """The probability of this story at this place, given the stories above; None in a plain ranking."""
@@ -127,7 +127,7 @@ class Answer:
     moment: datetime
     stories: tuple[ListedStory, ...]
     fallback: bool = False
-    """Whether the model did not answer in time, so that the most clicked stories are listed."""
+    """Whether the model failed or did not answer in time, so that the most clicked stories are listed."""
     notes: tuple[str, ...] = ()
     """One line for each input that was ignored, such as unknown candidates."""
 
