@@ -176,6 +176,11 @@ def test_an_erased_user_is_a_stranger(tmp_path: Path, made: Made, which: str) ->
         assert room.newsroom.user("u1").erased
         assert not list(room.newsroom.export_user("u1"))
         assert isinstance(room.store.events_after(0)[-1].what, Erased)
+        room.show("stranger", STORIES[:3], (STORIES[1],))
+        assert everything(room, "stranger") != pytest.approx(everything(room, "nobody"), abs=1e-4)
+        room.newsroom.erase("stranger").result()
+        now = room.clock.now
+        assert everything(room, "stranger") == pytest.approx(everything(room, "nobody"), abs=1e-6)
     with running(tmp_path / "store", getattr(made, which), now=now) as room:
         assert everything(room, "u1") == pytest.approx(everything(room, "nobody"), abs=1e-6)
         room.show("u1", STORIES[:3])

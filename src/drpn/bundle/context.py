@@ -66,7 +66,7 @@ class LiveContext:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """What the log says of its readers, such as the device."""
+        """The columns of the log about its readers, such as the device."""
         return tuple(self._columns.sizes)
 
     def knows(self, news_id: str) -> bool:

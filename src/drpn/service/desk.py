@@ -141,7 +141,7 @@ class Desk:
         return len(self._read)
 
     def _readers(self, requests: Sequence[ScoreRequest]) -> list[ReadProfile]:
-        found: dict[int, ReadProfile] = {}
+        readers: dict[int, ReadProfile] = {}
         missing: dict[tuple[str, ProfileStories], list[int]] = {}
         for place, request in enumerate(requests):
             user = request.user_id or ""
@@ -149,17 +149,17 @@ class Desk:
             if kept is not None and kept[0] == request.profile:
                 self.hits += 1
                 self._read.move_to_end(user)
-                found[place] = kept[1]
+                readers[place] = kept[1]
             else:
                 self.misses += 1
                 missing.setdefault((user, request.profile), []).append(place)
         for (user, profile), read in zip(missing, self.scorer.read([key[1] for key in missing]), strict=True):
             self._read[user] = profile, read
             self._read.move_to_end(user)
-            found |= dict.fromkeys(missing[user, profile], read)
+            readers |= dict.fromkeys(missing[user, profile], read)
         while len(self._read) > self._size:
             self._read.popitem(last=False)
-        return [found[place] for place in range(len(requests))]
+        return [readers[place] for place in range(len(requests))]
 
     def _contexts(self, requests: Sequence[ScoreRequest]) -> list[Context]:
         counts = self.recommender.counts

@@ -307,7 +307,7 @@ class Newsroom:
             with self._lock:
                 desk.follow()
                 self._desks[name] = desk
-                self._refresh_popular(name, as_utc(self._clock()), anew=True)
+                self._refresh_popular(name, as_utc(self._clock()), force=True)
 
     def catch_up(self) -> int:
         """Follow the log of the store to its end; returns the number of the newest event. Rankings do this first."""
@@ -502,9 +502,9 @@ class Newsroom:
 
     # the fallback, which does not wait for the thread that ranks
 
-    def _refresh_popular(self, variant: str, now: datetime, *, anew: bool = False) -> None:
+    def _refresh_popular(self, variant: str, now: datetime, *, force: bool = False) -> None:
         known, moment = self._popular.get(variant), time.monotonic()
-        if anew or known is None or moment - known.made > _POPULAR_SECONDS:
+        if force or known is None or moment - known.made > _POPULAR_SECONDS:
             desk = self._desks[variant]
             pool = desk.stories.live(now.timestamp())
             clicks = desk.popularity.clicks(pool.news_ids, now.timestamp())

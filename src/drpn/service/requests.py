@@ -11,7 +11,7 @@ from drpn.errors import SettingsError
 from drpn.state.profile import Profile
 
 About = Mapping[str, str | float]
-"""What is known of a user: device, age, gender, subscriber; only what the bundle's log says of its readers counts."""
+"""Facts about a user: device, age, gender, subscriber; only what the bundle's log says of its readers counts."""
 Why = Literal["ranked", "diverse", "fresh", "popular", "explored", "pinned", "buried"]
 """Why a story has its place: its score; unlike the stories above; among the newest; among the most clicked; by chance;
 put there by an editor."""
@@ -182,7 +182,7 @@ class Explanation:
 
 @dataclass(frozen=True)
 class UserView:
-    """What the newsroom knows of a user."""
+    """Profile and clicks of a user."""
 
     user_id: str
     variant: str

@@ -25,7 +25,7 @@ _NAME_LENGTH = 60
 
 @dataclass(frozen=True)
 class Issued:
-    """What a signed id says."""
+    """The content of a signed id."""
 
     expires: datetime
     bundle: str
@@ -47,10 +47,10 @@ class Signer:
         return f"{PREFIX}{body}.{self._hash(body, user_id)}"
 
     def check(self, impression_id: str, user_id: str, now: datetime | None) -> Issued:
-        """What an id says; raises `ImpressionIdError` if it is forged, of another user or, at `now`, expired."""
-        body, separator, found = impression_id.removeprefix(PREFIX).rpartition(".")
+        """The content of an id; raises `ImpressionIdError` if it is forged, of another user or, at `now`, expired."""
+        body, separator, given = impression_id.removeprefix(PREFIX).rpartition(".")
         expected = self._hash(body, user_id)
-        if not separator or not hmac.compare_digest(expected.encode(), found.encode(errors="surrogatepass")):
+        if not separator or not hmac.compare_digest(expected.encode(), given.encode(errors="surrogatepass")):
             raise ImpressionIdError("the impression id is not one that this user was given; use the id of the ranking")
         _, expires, variant, bundle = body.split(".")
         moment = datetime.fromtimestamp(int(expires, 16), UTC)

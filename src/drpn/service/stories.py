@@ -22,7 +22,7 @@ _KEPT_EXPIRED = 2 * 24 * 3600.0
 
 
 class StoryFacts(NamedTuple):
-    """What is known of a story besides its text."""
+    """Facts about a story besides its text."""
 
     title: str
     category: str
@@ -144,7 +144,7 @@ class LiveStories:
         return news_id in self._recommender.stories
 
     def facts(self, news_id: str) -> StoryFacts:
-        """What is known of a story of the catalogue."""
+        """Facts about a story of the catalogue."""
         facts = self._facts.get(news_id)
         if facts is None:
             data, row = self._recommender.bundle.data, self._recommender.stories.row(news_id)
@@ -169,13 +169,13 @@ class LiveStories:
         if None in listed.values():
             self._look_up([news_id for news_id, known in listed.items() if known is None])
             listed = {news_id: known for news_id in listed if (known := get(news_id)) is not None}
-        found = [known for known in listed.values() if known is not None]
+        present = [known for known in listed.values() if known is not None]
         has_counts = self._recommender.counts is not None
         return Pool(
             list(listed),
-            torch.tensor([known.position for known in found], dtype=torch.int64),
-            [known.facts for known in found],
-            np.array([known.row for known in found], np.int64) if has_counts else None,
+            torch.tensor([known.position for known in present], dtype=torch.int64),
+            [known.facts for known in present],
+            np.array([known.row for known in present], np.int64) if has_counts else None,
         )
 
     def _look_up(self, news_ids: list[str]) -> None:
