@@ -86,3 +86,12 @@ def tab(chromium: Any, address: str) -> Iterator[Any]:
         page.on("request", lambda asked: None if asked.url.startswith(address) else problems.append(asked.url))
         yield page
         assert problems == []
+
+
+@pytest.fixture
+def locked_address(store: Store, page_room: PageNewsroom) -> Iterator[str]:
+    """The address of a service with a key."""
+    fill(store)
+    app = create_app(as_newsroom(page_room), store, HttpSettings(allowed_hosts=("127.0.0.1",), keys=("k" * 40,)))
+    with serving(app) as url:
+        yield url

@@ -101,6 +101,25 @@ def test_without_the_script(chromium: Any, address: str) -> None:
     context.close()
 
 
+def test_log_in_try_and_log_out(chromium: Any, locked_address: str) -> None:
+    context = chromium.new_context(base_url=locked_address)
+    tab = context.new_page()
+    tab.goto("/?user=anna")
+    assert tab.url.endswith("/login")
+    tab.get_by_label("Key").fill("k" * 40)
+    tab.keyboard.press("Enter")
+    tab.get_by_label("Reader’s id").fill("anna")
+    tab.keyboard.press("Enter")
+    tab.get_by_role("button", name="Try: skip A quiet film").click()
+    tab.get_by_text("With 1 change tried").wait_for()
+    assert tab.evaluate("document.cookie") == ""  # hidden from scripts
+    tab.get_by_role("button", name="Log out").click()
+    assert tab.url.endswith("/login")
+    tab.goto("/")
+    assert tab.url.endswith("/login")
+    context.close()
+
+
 def test_figures_refresh(tab: Any) -> None:
     tab.goto("/")
     requests = tab.locator("#figures dd").first

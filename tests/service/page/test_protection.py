@@ -7,6 +7,8 @@ import pytest
 from httpx import Response
 from starlette.testclient import TestClient
 
+from drpn.service.http.settings import HttpSettings
+from drpn.service.page.login import Keys, digest
 from drpn.service.page.sessions import COOKIE, Session, Sessions
 from drpn.store.base import Store
 from drpn.store.keys import create_key, revoke_key
@@ -207,3 +209,11 @@ def test_anonymous_session_does_not_open_the_page(open_page: Open) -> None:
     visitor = open_page(keys_required=True)
     visitor.get("/login")
     assert visitor.get("/", follow_redirects=False).status_code == 303
+
+
+def test_only_keys_that_read_profiles_sign_sessions(store: Store) -> None:
+    editor, ranker = (create_key(store, scope, [scope], NOW)[1] for scope in ("profiles", "rank"))
+    records = Keys(store, HttpSettings()).records()
+    assert digest(records, editor.key_id) == editor.digest
+    assert digest(records, ranker.key_id) is None
+    assert digest(records, "unknown") is None
