@@ -19,6 +19,7 @@ from drpn.service.http.errors import HttpError, http_error_of, unexpected
 from drpn.service.http.metrics import Metrics
 from drpn.service.http.settings import HttpSettings
 from drpn.service.newsroom import Newsroom
+from drpn.service.page.routes import add_page
 from drpn.service.routes.documentation import add_documentation, openapi_document
 from drpn.service.routes.events import event_routes
 from drpn.service.routes.news import news_routes
@@ -69,6 +70,7 @@ def create_app(newsroom: Newsroom, store: Store, settings: HttpSettings | None =
         add_endpoint(app, endpoint, access, settings)
     document = openapi_document(app, [endpoint.body for endpoint in endpoints if endpoint.body is not None])
     add_documentation(app, document)
+    add_page(app, newsroom, store, settings, metrics)
     return Edge(app, settings, metrics)
 
 
