@@ -118,7 +118,11 @@ class Pair:
 
 @pytest.fixture(
     scope="module",
-    params=[*WRITTEN, *(pytest.param(case, marks=pytest.mark.data) for case in REAL)],
+    params=[
+        *WRITTEN,
+        *(pytest.param(case, marks=pytest.mark.data) for case in REAL[:-1]),
+        pytest.param(REAL[-1], marks=[pytest.mark.data, pytest.mark.slow]),  # its plain loops take a minute
+    ],
     ids=lambda case: case.name,
 )
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Pair:

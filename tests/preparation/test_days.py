@@ -236,7 +236,7 @@ def test_a_choice_of_users_that_leaves_nothing_is_refused(tmp_path: Path) -> Non
 
 
 @settings(
-    max_examples=10,
+    max_examples=settings.default.max_examples // 8,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
     phases=[Phase.explicit, Phase.reuse, Phase.generate],  # shrinking would prepare thousands of logs

@@ -21,7 +21,7 @@ SHORT = DataSettings(clicked=2, skipped=3, neighbours=2, user_neighbours=2)
 """So short that most random users have more feedback than is kept."""
 NEWS = [f"N{number}\tnews\tlocal\tTitle {number}" for number in range(9)]
 few_examples = settings(
-    max_examples=20,
+    max_examples=settings.default.max_examples // 5,  # preparing a log takes a fifth of a second
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
     phases=[Phase.explicit, Phase.reuse, Phase.generate],  # shrinking would prepare thousands of logs
