@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drpn.state.audience import Audience
+from drpn.state.order import Order
 from drpn.state.running import (
     MOST_HALF_LIVES,
     NEVER,
@@ -21,14 +22,13 @@ from drpn.state.running import (
     LastTimes,
     LastValues,
     OneArray,
-    Order,
     RunningSums,
     Sessions,
 )
 from drpn.state.text_sums import similarities_to, sum_of_rows, units
 from drpn.state.threads import run_together
 
-MINUTE, HOUR = 60, 3600
+MINUTE, HOUR, DAY = 60, 3600, 86_400
 HALF_LIVES = {"10 min": 10 * MINUTE, "30 min": 30 * MINUTE, "2 h": 2 * HOUR, "8 h": 8 * HOUR, "48 h": 48 * HOUR}
 LONGEST_PART = int(MOST_HALF_LIVES * min(HALF_LIVES.values()))
 """Seconds that one part of a log may span."""
