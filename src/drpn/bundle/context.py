@@ -41,9 +41,9 @@ class LiveContext:
     def __init__(self, bundle: Bundle, users: Mapping[str, int], reader: StoryReader) -> None:
         """`users` are the rows of the bundle's users."""
         arrays = bundle.data.arrays
-        if "counts/published" not in arrays:
+        if "counts/published" not in arrays or "counts/last_told.rows" not in arrays:
             raise RunError(
-                f"{bundle.path} was written without the counts as of the end of the log, which its model reads; "
+                f"{bundle.path} was written without all counts as of the end of the log, which its model reads; "
                 "prepare the logs again with the live protocol, and train again",
                 hint="run: drpn prepare LOGS --out FOLDER --set data.protocol=live",
             )

@@ -24,14 +24,12 @@ from drpn.preparation.settings import DataSettings
 from drpn.preparation.split import within
 from drpn.preparation.story_factors import story_factors
 from drpn.progress import Progress
-from drpn.state.counts import HOUR, PAGE, PAIR, LiveCounts, PageViews, Stories, parts
+from drpn.state.counts import PAGE, PAIR, LiveCounts, PageViews, Stories, parts
 from drpn.state.moving_profile import profiles_before
 from drpn.state.running import NEVER
 from drpn.state.text_sums import units
 
 _PAIRS_AT_ONCE = 200_000
-_KEPT = 3 * 24 * HOUR
-"""Who was shown a story is kept as of the end of the log if somebody was shown it in the last three days."""
 
 
 def write_live(
@@ -81,15 +79,13 @@ def write_live(
                 writer.release(counts)
             done += len(part.users)
             advance(len(part.users))
-    end = int(views.times[-1])
     del views
-    _write_end(state, end, texts, splits, columns, dataset, writer)
+    _write_end(state, texts, splits, columns, dataset, writer)
     return {"pair": list(PAIR), "page": list(PAGE), "user": names}
 
 
 def _write_end(
     state: LiveCounts,
-    end: int,
     texts: TextVectors | None,
     splits: list[Impressions],
     columns: NDArray[np.int32],
@@ -97,7 +93,6 @@ def _write_end(
     writer: ArrayWriter,
 ) -> None:
     """Write counts/: the state after all page views."""
-    state.forget_stories(end - _KEPT)
     for name, array in state.arrays().items():
         writer.array(f"counts/{name}", array)
     writer.array("counts/vectors", state.stories.vectors)
