@@ -195,7 +195,7 @@ class Desk:
             self._marks[self._store.mark(view.user_id)] = view.user_id
         clicked = [news_id for news_id in view.shown if news_id in view.clicked]
         seconds = int(view.time.timestamp())
-        counts.record(view.user_id, view.shown, clicked, seconds, view.page, self.about(view.about))
+        counts.record(view.user_id, view.shown, clicked, seconds, view.page, self.about(view.about), view.unseen)
 
     def _erase(self, mark: str) -> None:
         """Forget a user, whom the log names by a mark alone."""

@@ -22,6 +22,8 @@ class PageView(NamedTuple):
     clicked: set[str]
     page: str | None
     about: dict[str, str | float]
+    unseen: list[str]
+    """The stories of the page that did not come into view."""
 
 
 class PageViews:
@@ -40,7 +42,9 @@ class PageViews:
             if what.click.impression_id in self._open:
                 self._open[what.click.impression_id][1].add(what.click.news_id)
             elif self._counts(what.shown_at):
-                yield PageView(what.click.user_id, what.shown_at, [what.click.news_id], {what.click.news_id}, None, {})
+                yield PageView(
+                    what.click.user_id, what.shown_at, [what.click.news_id], {what.click.news_id}, None, {}, []
+                )
         elif isinstance(what, Closed):
             followed = self._open.pop(what.impression_id, None)
             impression, clicked = self._stored(what.impression_id) if followed is None else followed
@@ -59,6 +63,7 @@ class PageViews:
 def _page_view(impression: Impression, shown_at: datetime, clicked: set[str]) -> PageView:
     positions = impression.positions()
     seen = [story.news_id for story in impression.shown if story.news_id in clicked or story.seen is not False]
+    unseen = [story.news_id for story in impression.shown if story.news_id not in clicked and story.seen is False]
     about = {name: getattr(impression, name) for name in ("device", "gender", "age", "subscriber")}
     return PageView(
         impression.user_id,
@@ -67,4 +72,5 @@ def _page_view(impression: Impression, shown_at: datetime, clicked: set[str]) ->
         clicked,
         impression.page,
         {name: value for name, value in about.items() if value is not None},
+        unseen,
     )
