@@ -185,19 +185,19 @@ class LiveContext:
 
         It is counted when somebody asks, together with the others of its second.
         """
-        codes = self._columns.codes(about)[0]  # checked before anything changes
         row = self._user(user)
+        codes = self._user_codes(row, about)  # checked before anything changes
         if not row:
             row = self._later_users[user] = self._next_user
             self._next_user += 1
-        if codes:
-            self._later_codes[row] = self._user_codes(row, about)
+        if about:
+            self._later_codes[row] = codes
         if not self._waiting.accepts(seconds):
             self._count_waiting()
         stories = self._story_rows(shown)
         page_row = 0 if page is None else self._story_rows([page])[0]
         self._publish([*shown, *unseen], seconds)
-        group = int(self._groups(self._user_codes(row, {})[None])[0])
+        group = int(self._groups(codes[None])[0])
         clicks = [news_id in clicked for news_id in shown]
         self._waiting.add(WaitingView(row, seconds, page_row, group, stories, clicks))
 
