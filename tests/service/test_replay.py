@@ -29,8 +29,9 @@ from drpn.preparation.settings import DataSettings
 from drpn.progress import Silent
 from drpn.recipes.prepare import prepare
 from drpn.service.requests import RankRequest
+from drpn.state.counts import Known, LiveCounts, PageViews
 from drpn.store.records import Impression, Shown
-from live_newsroom import CPU, Running, make_bundle, make_model, running
+from live_newsroom import CPU, Running, make_bundle, make_model, running, scores
 
 SETTINGS = DataSettings(vector_size=16, protocol="live")
 ABOUT = ("device", "gender", "age", "subscriber")
@@ -182,6 +183,43 @@ def test_a_difficult_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     differences = replay(tmp_path, tmp_path / "logs", 160)
     assert len(differences) > 300
     assert differences.max() < 1e-5
+
+
+def test_a_restart_counts_the_log_in_large_parts_and_gives_the_same_scores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    same_test_day(monkeypatch, 5)
+    write_difficult_log(tmp_path / "logs")
+    observe, parts = LiveCounts.observe, list[int]()
+
+    def counted(counts: LiveCounts, views: PageViews, *, record: bool = True) -> Known:
+        parts.extend([len(views.users)] * record)
+        return observe(counts, views, record=record)
+
+    monkeypatch.setattr(LiveCounts, "observe", counted)
+    later = timedelta(seconds=1)
+
+    def scores_of(room: Running, told: list[Any]) -> list[dict[str, float]]:
+        room.clock.now = moment(told[-1]) + later
+        return [scores(room.newsroom.rank(RankRequest(f"u{number}", count=60))) for number in range(20)]
+
+    with newsroom_of(tmp_path, tmp_path / "logs", 160) as (room, told, _, _):
+        parts.clear()
+        for time, several in groupby(told, key=moment):
+            room.clock.now = time
+            for page in several:
+                room.newsroom.record(as_impression(page)).result()
+            room.newsroom.rank(RankRequest("u1", count=1))
+        before = scores_of(room, told)
+        seconds = len({moment(page) for page in told})
+        assert len(parts) == seconds
+    parts.clear()
+    with running(tmp_path / "store", tmp_path / "bundle-until-then", now=moment(told[-1]) + later) as room:
+        after = scores_of(room, told)
+    assert sum(parts) == len(told)
+    assert len(parts) < seconds / 2  # none is longer than two hours
+    for one, other in zip(before, after, strict=True):
+        assert one == pytest.approx(other, abs=1e-5)
 
 
 @pytest.mark.slow
