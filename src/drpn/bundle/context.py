@@ -87,7 +87,10 @@ class LiveContext:
 
     def hide(self, user: str) -> None:
         """Forget what is known of a user; what is recorded from now on counts."""
-        self._later_users[user] = 0
+        row = self._later_users.pop(user, 0)
+        self._later_codes.pop(row, None)
+        if user in self._users:
+            self._later_users[user] = 0
 
     def notes(self, about: About) -> tuple[str, ...]:
         """A line for each value that no reader of the log has."""

@@ -200,13 +200,18 @@ class Desk:
     def _erase(self, mark: str) -> None:
         """Forget a user, whom the log names by a mark alone."""
         self._read.clear()
+        self._profiles.clear()
+        self._views.erase(mark)
         counts = self.recommender.counts
         if counts is None:
             return
         if self._marks is None:
             self._marks = {self._store.mark(user): user for user in (*self.recommender.users, *counts.later_users)}
-        if mark in self._marks:
-            counts.hide(self._marks[mark])
+        user = self._marks.pop(mark, None)
+        if user is not None:
+            counts.hide(user)
+            if user in self.recommender.users:
+                self._marks[mark] = user
 
     def _apply_story(self, what: NewsPut | TakenDown) -> None:
         if isinstance(what, TakenDown):

@@ -51,6 +51,17 @@ class PageViews:
             if impression is not None and self._counts(what.shown_at):
                 yield _page_view(impression, what.shown_at, clicked)
 
+    def erase(self, mark: str) -> None:
+        """Forget the open impressions of an erased user, whom the log names by a mark alone."""
+        users = {impression.user_id for impression, _ in self._open.values()}
+        erased = {user_id for user_id in users if self._store.mark(user_id) == mark}
+        if erased:
+            self._open = {
+                impression_id: waiting
+                for impression_id, waiting in self._open.items()
+                if waiting[0].user_id not in erased
+            }
+
     def _stored(self, impression_id: str) -> tuple[Impression | None, set[str]]:
         """An impression whose report is older than the events that were followed."""
         stored = self._store.impression(impression_id)
