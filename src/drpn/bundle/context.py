@@ -42,7 +42,7 @@ class LiveContext:
         arrays = bundle.data.arrays
         if "counts/published" not in arrays or "counts/last_told.rows" not in arrays:
             raise RunError(
-                f"{bundle.path} was written without all counts as of the end of the log, which its model reads; "
+                f"{bundle.path} was written without the counts as of the end of the log, which its model reads; "
                 "prepare the logs again with the live protocol, and train again",
                 hint="run: drpn prepare LOGS --out FOLDER --set data.protocol=live",
             )
