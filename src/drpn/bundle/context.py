@@ -18,6 +18,7 @@ from drpn.errors import RunError, SettingsError
 from drpn.state.counts import LiveCounts, PageViews, Stories
 from drpn.state.publication import UNPUBLISHED, Appearances, id_number, id_numbers
 from drpn.state.running import NEVER
+from drpn.state.text_sums import units
 
 About = Mapping[str, str | float]
 """Facts about a reader, such as the device."""
@@ -48,6 +49,7 @@ class LiveContext:
             )
         self._reader = reader
         self._texts = TextVectors(arrays.array("counts/word_vectors")) if "counts/word_vectors" in arrays else None
+        self._dense = "news/vector" in arrays
         self._columns = ReaderColumns.of(arrays, bundle.data.statistics["live"]["user"])
         published = np.array(arrays.array("counts/published"))
         published[published == NEVER] = UNPUBLISHED  # until it is shown
@@ -286,13 +288,18 @@ class LiveContext:
         times = [
             UNPUBLISHED if story.published is None else int(as_utc(story.published).timestamp()) for story in stories
         ]
-        size = self._counts.stories.vectors.shape[1]
-        empty = np.zeros((len(stories), size), np.float32)
+        if self._texts is not None:
+            vectors = self._texts.read(torch.cat([rows.words, rows.abstract], dim=1).numpy())
+        elif self._dense:
+            with np.errstate(over="ignore"):  # of a vector that is too long, nothing remains
+                vectors = units(np.nan_to_num(self._reader.vectors(stories)))
+        else:
+            vectors = np.zeros((len(stories), self._counts.stories.vectors.shape[1]), np.float32)
         return Stories(
             rows.category.numpy(),
             rows.subcategory.numpy(),
             np.array(times, np.int64),
-            empty if self._texts is None else self._texts.read(rows.words.numpy()),
+            vectors,
             np.zeros((len(stories), self._counts.stories.together.shape[1]), np.float32),
         )
 

@@ -120,11 +120,10 @@ class LiveStories:
     def _same_text(self, story: Story) -> bool:
         row = self._recommender.stories.row(story.news_id)
         data = self._recommender.bundle.data
-        return row > 0 and (story.title, story.category or "", story.subcategory or "") == (
-            data.titles[row],
-            data.category(row),
-            data.subcategory(row),
-        )
+        labels = story.title, story.category or "", story.subcategory or ""
+        if not row or labels != (data.titles[row], data.category(row), data.subcategory(row)):
+            return False
+        return self._recommender.reader.has_content(row, story.abstract, story.vector)
 
     def take_down(self, news_id: str) -> None:
         """No ranking has the story until it is put again; profiles still know it."""
@@ -196,6 +195,8 @@ def as_new_story(story: Story) -> NewStory:
         story.news_id,
         story.published,
         _mentions(story.entities),
+        story.abstract or "",
+        story.vector,
     )
 
 
