@@ -1,11 +1,10 @@
 """The stories that may be ranked at a moment."""
 
-import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -14,7 +13,7 @@ from torch import Tensor
 
 from drpn.bundle.recommender import Recommender
 from drpn.bundle.stories import NewStory, as_utc
-from drpn.dataset.mentions import Mention
+from drpn.dataset.mentions import mentions_in
 from drpn.store.records import Story
 
 _KEPT_EXPIRED = 2 * 24 * 3600.0
@@ -194,22 +193,7 @@ def as_new_story(story: Story) -> NewStory:
         story.subcategory or "",
         story.news_id,
         story.published,
-        _mentions(story.entities),
+        mentions_in(story.entities) or (),
         story.abstract or "",
         story.vector,
     )
-
-
-def _mentions(text: str | None) -> list[Mention]:
-    """The mentions of entities in MIND's JSON; none if it is not that."""
-    try:
-        entities: Any = json.loads(text or "[]")
-        return [
-            Mention(str(entity["WikidataId"]), str(name), int(offset))
-            for entity in entities
-            for name, offset in zip(
-                entity.get("SurfaceForms") or (), entity.get("OccurrenceOffsets") or (), strict=False
-            )
-        ]
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return []
