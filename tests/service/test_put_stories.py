@@ -11,6 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from drpn.bundle.files import Bundle
+from drpn.bundle.recommender import Recommender
+from drpn.bundle.stories import NewStory
 from drpn.preparation.settings import DataSettings
 from drpn.recipes.prepare import prepare
 from drpn.service.requests import RankRequest
@@ -134,3 +137,7 @@ def test_a_vector_of_another_size_is_left_out(tmp_path: Path) -> None:
         room.newsroom.put_news(stories).result()
         assert score_of(room, "u1", "short") == pytest.approx(score_of(room, "u1", "none"), abs=1e-6)
         assert np.isfinite(score_of(room, "u1", "huge"))
+    recommender = Recommender(Bundle.open(tmp_path / "bundle"))
+    assert recommender.add([NewStory("Storm", "topic1", news_id="short", vector=[1.0, 2.0])]) == (
+        "the vector of 'Storm' has 2 numbers, those of the log have 3; the title is ranked without it",
+    )

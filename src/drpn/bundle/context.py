@@ -89,8 +89,8 @@ class LiveContext:
 
     def hide(self, user: str) -> None:
         """Forget what is known of a user; what is recorded from now on counts."""
-        row = self._later_users.pop(user, 0)
-        self._later_codes.pop(row, None)
+        self._later_codes.pop(self._user(user), None)
+        self._later_users.pop(user, None)
         if user in self._users:
             self._later_users[user] = 0
 
