@@ -79,7 +79,7 @@ def moment(page: list[dict[str, Any]]) -> datetime:
 
 
 def stories_of_a_day(random: np.random.Generator, day: int) -> list[int]:
-    """Stories of about a day, of which lower numbers may appear after higher ones, and an older one."""
+    """Stories of about a day, in no order of their numbers, and perhaps an older one."""
     recent = random.choice(np.arange(4 * day, 4 * day + 16), 5, replace=False).tolist()
     return [*recent, int(random.integers(0, max(1, 4 * day - 16)))] if random.random() < 0.5 else recent
 
