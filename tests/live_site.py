@@ -132,7 +132,10 @@ def reference_log(log: list[Impression], dataset: Dataset) -> tuple[list[View], 
     known = [Story(0, 0, None, (0.0, 0.0, 0.0), tuple(factors[0]))]
     for line in stories():
         length = math.hypot(*line["vector"]) or 1
-        time = None if line["published"] is None else _seconds(datetime.fromisoformat(line["published"]))
+        if line["published"] is None:
+            time = min(view.time for view in views if len(known) in view.stories)  # then it first appears
+        else:
+            time = _seconds(datetime.fromisoformat(line["published"]))
         category, subcategory = (names.index(line[key] or "") for key in ("category", "subcategory"))
         vector = tuple(value / length for value in line["vector"])
         known.append(Story(category, subcategory, time, vector, tuple(factors[len(known)])))

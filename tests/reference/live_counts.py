@@ -144,7 +144,7 @@ def _pair(view: View, story: int, events: list[Event], stories: list[Story], las
     mine = [event for event in events if event.view.user == view.user]
     my_category = [event for event in category if event.view.user == view.user]
     my_subcategory = [event for event in mine if stories[event.story].subcategory == about.subcategory]
-    my_story = [event for event in same if event.view.user == view.user]
+    my_story = [event for event in _not_forgotten(same, now) if event.view.user == view.user]
     my_clicks = max(sum(event.clicked for event in mine), 1)
     shown_before = [event.view.time for event in my_story if event.shown]
     first_shown = [event.view.time for event in same if event.shown]
@@ -176,6 +176,18 @@ def _pair(view: View, story: int, events: list[Event], stories: list[Story], las
         "clicks after last click": _log(sum(e.log_click and e.after == last > 0 for e in same)),
         "has text": float(any(about.vector)),
     }
+
+
+def _not_forgotten(events: list[Event], now: int) -> list[Event]:
+    """Those after the last midnight at which nobody had seen or clicked the story for three days."""
+    kept, following = list[Event](), now
+    for event in reversed([event for event in events if event.clicked or event.skipped]):
+        midnight = following // 86_400 * 86_400
+        if event.view.time < midnight - 3 * 86_400:
+            break
+        kept.append(event)
+        following = event.view.time
+    return kept
 
 
 def _similarity(about: Story, events: list[Event], now: int, life: float, stories: list[Story]) -> float:

@@ -1,5 +1,6 @@
 """Rankings and feedback of a running newsroom."""
 
+import gc
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ from drpn.errors import SettingsError
 from drpn.evaluation.scoring import score_impressions
 from drpn.progress import Silent
 from drpn.service.requests import RankRequest
-from drpn.store.records import Click, Erased, Story
+from drpn.service.users import KnownUser
+from drpn.store.records import Click, Erased, Impression, Shown, Story
 from live_newsroom import CPU, END, REPLAYED, STORIES, VIEWS, Made, Running, running, scores
 
 
@@ -161,6 +163,32 @@ def test_two_newsrooms_share_a_store(tmp_path: Path, made: Made) -> None:
         after = everything(other, "u2", moment=now)
         assert after != pytest.approx({story: before[story] for story in after}, abs=1e-5)
         assert after == pytest.approx(everything(one, "u2", moment=now), abs=1e-5)
+
+
+@pytest.mark.parametrize("which", ["bundle", "plain_bundle"])
+def test_nothing_of_an_erased_user_stays_in_memory(tmp_path: Path, made: Made, which: str) -> None:
+    """Neither an open impression nor a profile; those of others stay."""
+
+    def in_memory(user: str) -> set[type]:
+        return {
+            type(one)
+            for one in gc.get_objects()
+            if (type(one) is Impression and one.user_id == user)
+            or (type(one) is KnownUser and one.profile.clicked and one.profile.clicked[-1].news_id == f"by-{user}")
+        }
+
+    with running(tmp_path / "store", getattr(made, which)) as room:
+        for user in ("visitor", "other"):
+            room.newsroom.put_news([Story(f"by-{user}", "storm", "topic1")]).result()
+            room.newsroom.record(Impression(f"first-{user}", user, (Shown(f"by-{user}", True),))).result()
+            everything(room, user)
+            room.newsroom.record(Impression(f"second-{user}", user, (Shown(STORIES[0]), Shown(STORIES[1])))).result()
+            room.newsroom.catch_up()
+        room.newsroom.erase("visitor").result()
+        room.newsroom.catch_up()
+        gc.collect()
+        assert in_memory("visitor") == set()
+        assert Impression in in_memory("other")
 
 
 @pytest.mark.parametrize("which", ["bundle", "plain_bundle"])

@@ -75,6 +75,13 @@ def test_kept_keys_are_numbered_from_0() -> None:
     assert table.rows(array([3, 6])).tolist() == [500, 1]
 
 
+def test_no_key_is_kept() -> None:
+    table = KeyRows.of(array([3, 5]))
+    table.keep(np.zeros(2, np.bool_))
+    assert table.rows(array([])).tolist() == []
+    assert table.rows(array([5])).tolist() == [0]
+
+
 def test_finding_adds_nothing() -> None:
     table = KeyRows()
     table.rows(array([5, 7]))

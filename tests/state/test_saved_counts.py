@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from drpn.state.counts import HOUR, PAIR, Known, LiveCounts, PageViews, Stories, parts
+from drpn.state.counts import DAY, HOUR, KEPT, PAIR, Known, LiveCounts, PageViews, Stories, parts
 from drpn.state.keys import KeyRows
 
 NEWS, USERS, SIZE = 40, 15, 5
@@ -112,29 +112,28 @@ def test_a_moment_before_the_newest_event_does_not_make_counts_grow() -> None:
     assert (hours[last.clicked | last.skipped] == 0).all()
 
 
-def test_users_of_stories_that_are_no_longer_shown_are_forgotten() -> None:
+def test_users_of_stories_that_are_no_longer_shown_are_forgotten_at_midnight() -> None:
+    midnight = START - START % DAY + 10 * DAY
+    views = some_views(7, 60, start=midnight - KEPT - 30 * HOUR, hours=60)
     counts = LiveCounts(some_stories())
-    views = some_views(7, 300)
     observe(counts, views)
-    whole = LiveCounts(some_stories())
-    whole.restore(counts.arrays())
-    end = int(views.times[-1])
-    view = np.repeat(np.arange(300), SIZE)
-    shown = (views.clicked | views.skipped) & ~views.past[view]
-    kept = np.unique(views.stories[shown & (views.times[view] >= end - HOUR)])
+    told = (views.clicked | views.skipped) & (np.repeat(views.times, SIZE) >= midnight - KEPT)
+    kept = np.unique(views.stories[told])
     assert 5 < len(kept) < NEWS - 1
-    counts.forget_stories(end - HOUR)
-    assert len(counts.arrays()["user_story.keys"]) < len(whole.arrays()["user_story.keys"])
-    later = some_views(8, 100)._replace(times=np.full(100, end + 1))
-    forgotten, known = observe(counts, later, record=False), observe(whole, later, record=False)
-    still = np.isin(later.stories, kept)
-    np.testing.assert_array_equal(forgotten.pairs[still], known.pairs[still])
-    np.testing.assert_array_equal(forgotten.page, known.page)
-    assert (forgotten.pairs[~still][:, PAIR.index("times shown to user")] == 0).all()
-    others = [place for place, name in enumerate(PAIR) if "to user" not in name and "before the log" not in name]
-    others.remove(PAIR.index("times clicked by user"))
-    assert len(others) == len(PAIR) - 4
-    np.testing.assert_array_equal(forgotten.pairs[:, others], known.pairs[:, others])
+    before, after = (some_views(8, 100)._replace(times=np.full(100, time)) for time in (midnight - 1, midnight))
+    known, forgotten = (counts.observe(one, record=False) for one in (before, after))
+    still = np.isin(before.stories, kept)
+    shown = PAIR.index("times shown to user")
+    assert known.pairs[~still, shown].any()
+    assert not forgotten.pairs[~still, shown].any()
+    np.testing.assert_array_equal(forgotten.pairs[still, shown], known.pairs[still, shown])
+    ever = [PAIR.index(name) for name in ("hours since first shown", "user category shows", "category shows")]
+    np.testing.assert_allclose(forgotten.pairs[:, ever], known.pairs[:, ever], atol=1 / 3000)
+    keys = len(counts.arrays()["user_story.keys"])
+    nothing = np.zeros_like(after.clicked)
+    counts.observe(after._replace(clicked=nothing, skipped=nothing, past=np.zeros(100, np.bool_)).part(0, 1))
+    assert len(counts.arrays()["user_story.keys"]) < keys
+    np.testing.assert_array_equal(counts.observe(after, record=False).pairs[:, shown], forgotten.pairs[:, shown])
 
 
 @settings(max_examples=50, deadline=None)

@@ -18,6 +18,18 @@ def test_sums_of_each_group(groups: int, members: int) -> None:
     np.testing.assert_allclose(sums, np.array(expected).reshape(groups, 8), rtol=1e-5, atol=1e-5)
 
 
+def test_a_sum_does_not_depend_on_the_other_groups() -> None:
+    random = np.random.default_rng(2)
+    vectors = random.normal(size=(30, 8)).astype(np.float32)
+    of = np.repeat(np.arange(200), random.integers(1, 40, 200))
+    rows = random.integers(0, 30, len(of))
+    together = sum_of_rows(vectors, rows, of, 200)
+    for group in range(200):
+        mine = rows[of == group]
+        alone = sum_of_rows(vectors, mine, np.zeros(len(mine), np.int64), 1)
+        np.testing.assert_array_equal(alone[0], together[group])
+
+
 @pytest.mark.parametrize("count", [0, 7, 5000])
 def test_similarities(count: int) -> None:
     random = np.random.default_rng(count)

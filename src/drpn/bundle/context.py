@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from drpn.batches.batch import Context
 from drpn.bundle.files import Bundle
 from drpn.bundle.stories import NewStory, StoryReader, as_utc
+from drpn.bundle.waiting import WaitingView, WaitingViews
 from drpn.dataset.reader_columns import GROUP, ReaderColumns
 from drpn.dataset.text_vectors import TextVectors
 from drpn.errors import RunError, SettingsError
 from drpn.state.counts import LiveCounts, PageViews, Stories
+from drpn.state.publication import UNPUBLISHED, Appearances, id_number, id_numbers
 from drpn.state.running import NEVER
-
-_NOW = np.iinfo(np.int64).max
-"""The time of publication of a story that has none and was never shown: its age is 0 whenever it is asked for."""
+from drpn.state.text_sums import units
 
 About = Mapping[str, str | float]
 """Facts about a reader, such as the device."""
@@ -41,7 +41,7 @@ class LiveContext:
     def __init__(self, bundle: Bundle, users: Mapping[str, int], reader: StoryReader) -> None:
         """`users` are the rows of the bundle's users."""
         arrays = bundle.data.arrays
-        if "counts/published" not in arrays:
+        if "counts/published" not in arrays or "counts/last_told.rows" not in arrays:
             raise RunError(
                 f"{bundle.path} was written without the counts as of the end of the log, which its model reads; "
                 "prepare the logs again with the live protocol, and train again",
@@ -49,10 +49,14 @@ class LiveContext:
             )
         self._reader = reader
         self._texts = TextVectors(arrays.array("counts/word_vectors")) if "counts/word_vectors" in arrays else None
+        self._dense = "news/vector" in arrays
         self._columns = ReaderColumns.of(arrays, bundle.data.statistics["live"]["user"])
         published = np.array(arrays.array("counts/published"))
-        if "news/published" not in arrays:  # then a story is published when it is first shown
-            published[published == NEVER] = _NOW
+        published[published == NEVER] = UNPUBLISHED  # until it is shown
+        self._appearances = None
+        numbers = None if "news/published" in arrays else id_numbers(list(bundle.data.news_ids)[1:])
+        if numbers is not None:
+            self._appearances = Appearances(range(1, len(published)), numbers.tolist(), published[1:])
         names = ("news/category", "news/subcategory", "counts/vectors", "counts/story_factors")
         category, subcategory, vectors, together = (np.array(arrays.array(name)) for name in names)
         self._counts = LiveCounts(Stories(category, subcategory, published, vectors, together))
@@ -63,6 +67,7 @@ class LiveContext:
         self._codes = arrays.array("counts/columns")
         self._later_codes = dict[int, NDArray[np.int32]]()
         self._next_user = len(self._codes)
+        self._waiting = WaitingViews()
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -75,7 +80,7 @@ class LiveContext:
 
     def rows(self, news_ids: Sequence[str]) -> NDArray[np.int64]:
         """The numbers of stories, which stay the same; stories that are not known get some."""
-        return np.array(self._story_rows(news_ids, _NOW), np.int64)
+        return np.array(self._story_rows(news_ids), np.int64)
 
     @property
     def later_users(self) -> Collection[str]:
@@ -84,7 +89,10 @@ class LiveContext:
 
     def hide(self, user: str) -> None:
         """Forget what is known of a user; what is recorded from now on counts."""
-        self._later_users[user] = 0
+        self._later_codes.pop(self._user(user), None)
+        self._later_users.pop(user, None)
+        if user in self._users:
+            self._later_users[user] = 0
 
     def notes(self, about: About) -> tuple[str, ...]:
         """A line for each value that no reader of the log has."""
@@ -92,10 +100,11 @@ class LiveContext:
 
     def add(self, stories: Sequence[NewStory]) -> None:
         """Describe stories; one that is known keeps its counts and, if none is given, its time of publication."""
-        rows = self._story_rows([story.news_id for story in stories], _NOW)
+        self._count_waiting()
+        rows = self._story_rows([story.news_id for story in stories])
         described = self._describe(stories)
         known = self._counts.stories
-        published = np.where(described.published == _NOW, known.published[rows], described.published)
+        published = np.where(described.published == UNPUBLISHED, known.published[rows], described.published)
         for old, new in (
             (known.category, described.category),
             (known.subcategory, described.subcategory),
@@ -114,6 +123,7 @@ class LiveContext:
         about: About,
     ) -> Context:
         """The context of a request, in the form that training reads: each candidate for each user, then new stories."""
+        self._count_waiting()
         counts, stories = self._counts, [self._stories[news_id] for news_id in candidates]
         if new:
             counts = copy.copy(counts)
@@ -137,6 +147,7 @@ class LiveContext:
 
     def at_each(self, requests: Sequence[Asked]) -> list[Context]:
         """The contexts of several requests, each with its own user, candidates, time and page."""
+        self._count_waiting()
         contexts: dict[int, Context] = {}
         by_second: dict[int, list[int]] = {}
         for place, request in enumerate(requests):
@@ -166,24 +177,47 @@ class LiveContext:
         return [contexts[place] for place in range(len(requests))]
 
     def record(
-        self, user: str, shown: Sequence[str], clicked: Sequence[str], seconds: int, page: str | None, about: About
+        self,
+        user: str,
+        shown: Sequence[str],
+        clicked: Sequence[str],
+        seconds: int,
+        page: str | None,
+        about: About,
+        unseen: Sequence[str] = (),
     ) -> None:
-        """Count a page view; users and stories that are not known get rows of their own."""
-        codes = self._columns.codes(about)[0]  # checked before anything changes
+        """Count a page view; users and stories that are not known get rows of their own.
+
+        It is counted when somebody asks, together with the others of its second.
+        """
         row = self._user(user)
+        codes = self._user_codes(row, about)  # checked before anything changes
         if not row:
             row = self._later_users[user] = self._next_user
             self._next_user += 1
-        if codes:
-            self._later_codes[row] = self._user_codes(row, about)
-        stories = self._story_rows(shown, seconds)
-        page_row = 0 if page is None else self._story_rows([page], seconds)[0]
+        if about:
+            self._later_codes[row] = codes
+        if not self._waiting.accepts(seconds):
+            self._count_waiting()
+        stories = self._story_rows(shown)
+        page_row = 0 if page is None else self._story_rows([page])[0]
+        self._publish([*shown, *unseen], seconds)
+        group = int(self._groups(codes[None])[0])
+        clicks = [news_id in clicked for news_id in shown]
+        self._waiting.add(WaitingView(row, seconds, page_row, group, stories, clicks))
+
+    def _count_waiting(self) -> None:
+        for part in self._waiting.take():
+            self._counts.observe(part)
+
+    def _publish(self, shown: Sequence[str], seconds: int) -> None:
+        """Stories that are shown were published, and with numbers as ids those of lower numbers, too."""
+        rows = self._story_rows(shown)
+        if self._appearances is not None:
+            numbers = [number for news_id in shown if (number := id_number(news_id)) is not None]
+            rows += self._appearances.show(max(numbers, default=-1), seconds)
         published = self._counts.stories.published
-        published[stories] = np.where(published[stories] == _NOW, seconds, published[stories])
-        clicks = np.array([news_id in clicked for news_id in shown], np.bool_)
-        self._counts.observe(
-            self._views([row], self._user_codes(row, {})[None], seconds, page_row, stories, clicks, ~clicks)
-        )
+        published[rows] = np.where(published[rows] == UNPUBLISHED, seconds, published[rows])
 
     def _views(
         self,
@@ -229,7 +263,7 @@ class LiveContext:
             codes[place] = code
         return codes
 
-    def _story_rows(self, news_ids: Sequence[str], published: int) -> list[int]:
+    def _story_rows(self, news_ids: Sequence[str]) -> list[int]:
         """The rows of stories; those that are not known get rows, without a text or a category."""
         missing = [news_id for news_id in dict.fromkeys(news_ids) if news_id not in self._stories]
         if missing:
@@ -238,21 +272,34 @@ class LiveContext:
             self._stories |= {news_id: first + place for place, news_id in enumerate(missing)}
             unknown = np.zeros(count, np.int32)
             vectors, together = (np.zeros((count, one.shape[1]), np.float32) for one in (known.vectors, known.together))
-            later = Stories(unknown, unknown, np.full(count, published), vectors, together)
+            published = np.full(count, UNPUBLISHED)
+            if self._appearances is not None:
+                for place, news_id in enumerate(missing):
+                    number = id_number(news_id)
+                    if number is not None:
+                        published[place] = self._appearances.add(first + place, number)
+            later = Stories(unknown, unknown, published, vectors, together)
             self._counts.stories = _joined(known, later)
         return [self._stories[news_id] for news_id in news_ids]
 
     def _describe(self, stories: Sequence[NewStory]) -> Stories:
         """Category, publication and text of stories that came after the log."""
         rows = self._reader.rows(stories)
-        times = [_NOW if story.published is None else int(as_utc(story.published).timestamp()) for story in stories]
-        size = self._counts.stories.vectors.shape[1]
-        empty = np.zeros((len(stories), size), np.float32)
+        times = [
+            UNPUBLISHED if story.published is None else int(as_utc(story.published).timestamp()) for story in stories
+        ]
+        if self._texts is not None:
+            vectors = self._texts.read(torch.cat([rows.words, rows.abstract], dim=1).numpy())
+        elif self._dense:
+            with np.errstate(over="ignore"):  # of a vector that is too long, nothing remains
+                vectors = units(np.nan_to_num(self._reader.vectors(stories)))
+        else:
+            vectors = np.zeros((len(stories), self._counts.stories.vectors.shape[1]), np.float32)
         return Stories(
             rows.category.numpy(),
             rows.subcategory.numpy(),
             np.array(times, np.int64),
-            empty if self._texts is None else self._texts.read(rows.words.numpy()),
+            vectors,
             np.zeros((len(stories), self._counts.stories.together.shape[1]), np.float32),
         )
 

@@ -127,6 +127,8 @@ def write_bundle(
 
 def _files_to_ship(dataset: Dataset, needs: tuple[str, ...]) -> list[str]:
     """The files of a dataset folder that a model with these `needs` ranks with."""
+    if "counts" in needs:
+        needs = (*needs, "abstracts")  # counts compare texts, which are titles with abstracts where a dataset has them
     unneeded = [
         prefix for need, requirement in REQUIREMENTS.items() if need not in needs for prefix in requirement.shipped
     ]

@@ -58,8 +58,8 @@ class Recommender:
         self._counts = None if self.model.context is None else LiveContext(bundle, self._users, self._whole_reader())
 
     def _whole_reader(self) -> StoryReader:
-        """Reads titles as long as those of the dataset; the model may read fewer words."""
-        first = news_rows(self.bundle.data, needs=()).part(slice(1))
+        """Reads titles and abstracts as long as those of the dataset; the model may read fewer words."""
+        first = news_rows(self.bundle.data, needs=("abstracts",)).part(slice(1))
         return StoryReader(self.bundle.data, first, self.bundle.manifest["data"]["settings"]["category_words"])
 
     @property
@@ -71,6 +71,11 @@ class Recommender:
     def counts(self) -> LiveContext | None:
         """The counts of a running site, for models that read them."""
         return self._counts
+
+    @property
+    def reader(self) -> StoryReader:
+        """Reads stories that came after the log."""
+        return self._reader
 
     @property
     def facts(self) -> StoryFacts:

@@ -6,8 +6,9 @@ from datetime import datetime
 from drpn.bundle.stories import as_utc
 from drpn.state.profile import Event, Profile, ProfileState
 
-_PLACES = 1 << 20
-"""More stories than a page has: moments are numbered by time, then by place on the page."""
+_VIEWS, _PLACES = 1 << 40, 1 << 20
+"""More page views than are recorded, and more stories than a page has: moments are numbered by time, then by page view
+in the order of recording, then by place on the page."""
 
 
 class RecordedProfiles:
@@ -21,6 +22,7 @@ class RecordedProfiles:
         self._states: dict[str, ProfileState] = {}
         self._as_of: dict[str, datetime] = {}
         self._clicks: dict[str, set[str]] = {}
+        self._views = 0
 
     def __contains__(self, user: str) -> bool:
         return user in self._states
@@ -41,9 +43,10 @@ class RecordedProfiles:
     def record(self, user: str, shown: Sequence[str], clicked: Iterable[str], moment: datetime) -> None:
         """Add the feedback of a page view."""
         moment, clicks = as_utc(moment), set(clicked)
-        microseconds = int(moment.timestamp() * 1_000_000)
+        first = (int(moment.timestamp() * 1_000_000) * _VIEWS + self._views) * _PLACES
+        self._views += 1
         for place, story in enumerate(shown):
-            self._states[user].update(Event(story, story in clicks, microseconds * _PLACES + place))
+            self._states[user].update(Event(story, story in clicks, first + place))
         self._clicks[user] |= clicks
         self._as_of[user] = max(moment, self._as_of.get(user, moment))
 

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from drpn.batches.batch import NewsRows
 from drpn.dataset.folder import Dataset
@@ -28,6 +29,10 @@ class NewStory:
     """UTC if it has no time zone."""
     entities: tuple[Mention, ...] = ()
     """The entities that the title names, for models that read them."""
+    abstract: str = ""
+    """For models that read abstracts, and for the counts of datasets that have them."""
+    vector: tuple[float, ...] | None = None
+    """The text as a vector, for the counts of logs with such vectors."""
 
     def __init__(
         self,
@@ -37,10 +42,14 @@ class NewStory:
         news_id: str | int = "new",
         published: datetime | None = None,
         entities: Iterable[Mention] = (),
+        abstract: str = "",
+        vector: Iterable[float] | None = None,
     ) -> None:
         values = {"title": title, "category": category, "subcategory": subcategory, "news_id": str(news_id)}
         mentions = tuple(Mention(*mention) for mention in entities)
-        for name, value in {**values, "published": published, "entities": mentions}.items():
+        numbers = None if vector is None else tuple(vector)
+        more = {"published": published, "entities": mentions, "abstract": abstract, "vector": numbers}
+        for name, value in {**values, **more}.items():
             object.__setattr__(self, name, value)
 
 
@@ -77,11 +86,12 @@ class StoryReader:
 
     def rows(self, stories: Sequence[NewStory]) -> NewsRows:
         """The features of new stories: the words, and the rows of labels that the log has."""
-        words, entities, categories, subcategories = [], [], [], []
+        words, abstracts, entities, categories, subcategories = [], [], [], [], []
         for story in stories:
             labels = [name if name in rows else "" for _, name, rows in self._labels(story)]
             text = title_words(story.title, labels if self.category_words else ())
             words.append(self.data.vocabulary.encode(text, self.like.words.shape[1]))
+            abstracts.append(self.data.vocabulary.encode(tokens(story.abstract), self.like.abstract.shape[1]))
             matched = mentioned_words(story.title, story.entities, before=len(text) - len(tokens(story.title)))
             length = self.like.entities.shape[1]
             entities.append(word_entities(matched, self._entity_rows, keep=self.entities, length=length))
@@ -91,18 +101,52 @@ class StoryReader:
         return replace(
             empty,
             words=torch.from_numpy(np.stack(words)).to(self.like.words.device) if words else empty.words,
+            abstract=torch.from_numpy(np.stack(abstracts)).to(self.like.abstract) if abstracts else empty.abstract,
             entities=self.like.entities.new_tensor(entities) if entities else empty.entities,
             category=self.like.category.new_tensor(categories),
             subcategory=self.like.subcategory.new_tensor(subcategories),
         )
 
+    def vectors(self, stories: Sequence[NewStory]) -> NDArray[np.float32]:
+        """(stories, size): their vectors, as a log has them; zeros for a story without one, or of another size."""
+        vectors = np.zeros((len(stories), self._vector_size), np.float32)
+        with np.errstate(over="ignore"):
+            for place, story in enumerate(stories):
+                if story.vector is not None and len(story.vector) == self._vector_size:
+                    vectors[place] = story.vector
+        return vectors
+
+    def has_content(self, row: int, abstract: str | None, vector: Sequence[float] | None) -> bool:
+        """Whether a story of the dataset has this abstract and vector, as far as the dataset has any."""
+        arrays = self.data.arrays
+        if abstract is not None and "news/abstract_words" in arrays:
+            words = arrays.array("news/abstract_words")[row]
+            if (self.data.vocabulary.encode(tokens(abstract), len(words)) != words).any():
+                return False
+        if vector is None or "news/vector" not in arrays:
+            return True
+        with np.errstate(over="ignore"):
+            return np.array_equal(np.asarray(vector, np.float32), arrays.array("news/vector")[row])
+
+    @cached_property
+    def _vector_size(self) -> int:
+        arrays = self.data.arrays
+        return int(arrays.array("news/vector").shape[1]) if "news/vector" in arrays else 0
+
     def notes(self, stories: Sequence[NewStory]) -> Iterator[str]:
-        """A line for each label that no story of the log has, and for each entity that the model cannot read."""
+        """A line for each label that no story of the log has, and for what else of a story cannot be used."""
         for kind, label, known in (part for story in stories for part in self._labels(story)):
             if label and label not in known:
                 near = difflib.get_close_matches(label, known, n=1)
                 hint = f"; did you mean '{near[0]}'?" if near else ""
                 yield f"no story of the log has the {kind} '{label}'; the title is ranked without it{hint}"
+
+        for story in stories:
+            if story.vector is not None and self._vector_size not in (0, len(story.vector)):
+                yield (
+                    f"the vector of '{story.title}' has {len(story.vector)} numbers, those of the log have "
+                    f"{self._vector_size}; the title is ranked without it"
+                )
 
         for story in stories if self._entity_rows else ():
             in_title = {mention for mention, _ in mentioned_words(story.title, story.entities)}

@@ -1,7 +1,8 @@
 """Find the words of a title that name an entity."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, zip_longest
 from typing import NamedTuple
 
 from drpn.dataset.vocabulary import token_spans, tokens
@@ -16,6 +17,33 @@ class Mention(NamedTuple):
     """The name as the title has it, the surface form."""
     offset: int | None = None
     """The character of the title at which it starts; None if that is not known."""
+
+
+def mentions_in(text: str | None) -> list[Mention] | None:
+    """The mentions of entities in MIND's JSON for a title, in order; None if the JSON has another form.
+
+    An entity has a WikidataId, and SurfaceForms with their OccurrenceOffsets; one without surface forms is a mention
+    without a name.
+    """
+    if not text or not text.strip():
+        return []
+    try:
+        entities = [
+            (entity["WikidataId"], entity.get("SurfaceForms") or [""], entity.get("OccurrenceOffsets") or [])
+            for entity in json.loads(text)
+        ]
+        mentions = [
+            Mention(entity, name, offset)
+            for entity, names, offsets in entities
+            for name, offset in zip_longest(names, offsets[: len(names)])
+        ]
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+    valid = all(isinstance(names, list) for _, names, _ in entities) and all(
+        isinstance(entity, str) and entity and isinstance(name, str) and isinstance(offset, int | None)
+        for entity, name, offset in mentions
+    )
+    return mentions if valid else None
 
 
 def mentioned_words(title: str, mentions: Iterable[Mention], *, before: int = 0) -> list[tuple[Mention, range]]:

@@ -5,9 +5,7 @@ names it and a vector file has it, so that every row has a vector that is traine
 an entity without a row name none.
 """
 
-import json
 from collections.abc import Iterable, Sequence
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drpn.dataset.arrays import Array, ArrayWriter, Strings
-from drpn.dataset.mentions import Mention, mentioned_words, word_entities
+from drpn.dataset.mentions import Mention, mentioned_words, mentions_in, word_entities
 from drpn.dataset.vocabulary import tokens
 from drpn.errors import LogError, SettingsError
 from drpn.preparation.vectors import text_lines
@@ -106,31 +104,10 @@ def write_entities(
 
 
 def parse_mentions(news_id: str, text: str | None) -> list[Mention]:
-    """The mentions of entities in MIND's JSON for a title, in order.
-
-    An entity has a WikidataId, and SurfaceForms with their OccurrenceOffsets; one without surface forms is a mention
-    without a name.
-    """
-    if not text or not text.strip():
-        return []
-    try:
-        entities = [
-            (entity["WikidataId"], entity.get("SurfaceForms") or [""], entity.get("OccurrenceOffsets") or [])
-            for entity in json.loads(text)
-        ]
-        mentions = [
-            Mention(entity, name, offset)
-            for entity, names, offsets in entities
-            for name, offset in zip_longest(names, offsets[: len(names)])
-        ]
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise _format_error(news_id, text) from error
-    valid = all(isinstance(names, list) for _, names, _ in entities) and all(
-        isinstance(entity, str) and entity and isinstance(name, str) and isinstance(offset, int | None)
-        for entity, name, offset in mentions
-    )
-    if not valid:
-        raise _format_error(news_id, text)
+    """The mentions of entities in MIND's JSON for a title (`dataset.mentions`); a JSON of other form is an error."""
+    mentions = mentions_in(text)
+    if mentions is None:
+        raise _format_error(news_id, text or "")
     return mentions
 
 

@@ -24,14 +24,13 @@ from drpn.preparation.settings import DataSettings
 from drpn.preparation.split import within
 from drpn.preparation.story_factors import story_factors
 from drpn.progress import Progress
-from drpn.state.counts import HOUR, PAGE, PAIR, LiveCounts, PageViews, Stories, parts
+from drpn.state.counts import PAGE, PAIR, LiveCounts, PageViews, Stories, parts
 from drpn.state.moving_profile import profiles_before
+from drpn.state.publication import UNPUBLISHED, first_appearances, id_numbers
 from drpn.state.running import NEVER
 from drpn.state.text_sums import units
 
 _PAIRS_AT_ONCE = 200_000
-_KEPT = 3 * 24 * HOUR
-"""Who was shown a story is kept as of the end of the log if somebody was shown it in the last three days."""
 
 
 def write_live(
@@ -81,15 +80,13 @@ def write_live(
                 writer.release(counts)
             done += len(part.users)
             advance(len(part.users))
-    end = int(views.times[-1])
     del views
-    _write_end(state, end, texts, splits, columns, dataset, writer)
+    _write_end(state, texts, splits, columns, dataset, writer)
     return {"pair": list(PAIR), "page": list(PAGE), "user": names}
 
 
 def _write_end(
     state: LiveCounts,
-    end: int,
     texts: TextVectors | None,
     splits: list[Impressions],
     columns: NDArray[np.int32],
@@ -97,7 +94,6 @@ def _write_end(
     writer: ArrayWriter,
 ) -> None:
     """Write counts/: the state after all page views."""
-    state.forget_stories(end - _KEPT)
     for name, array in state.arrays().items():
         writer.array(f"counts/{name}", array)
     writer.array("counts/vectors", state.stories.vectors)
@@ -253,29 +249,16 @@ def _columns(engine: Engine, table: ir.Table) -> dict[str, NDArray[Any]]:
 def _published(dataset: Dataset, views: PageViews) -> NDArray[np.int64]:
     """When each story was published, in seconds; `NEVER` if nothing tells.
 
-    Without a time in the log, a story is as old as its first appearance or, where all ids are whole numbers, which then
-    rise with time, as the first appearance of any story with a higher id. No later page view can change that.
+    Stories without a time in the log are as old as `state.publication` says, by their ids only if no story has a time.
     """
-    count, unknown = len(dataset.news_ids), np.iinfo(np.int64).max
-    if "news/published" in dataset.arrays:
-        published = np.asarray(dataset.arrays.array("news/published")).astype("datetime64[s]")
-        return np.where(np.isnat(published), NEVER, published.astype(np.int64))
-    first = np.full(count, unknown)
-    np.minimum.at(first, views.stories, np.repeat(views.times, np.diff(views.offsets)))
-    numbers = _numeric_ids(dataset)
-    if numbers is not None:
-        order = np.argsort(numbers, kind="stable")
-        first[1:][order] = np.minimum.accumulate(first[1:][order][::-1])[::-1]
-    first[0] = unknown
-    return np.where(first == unknown, NEVER, first)
-
-
-def _numeric_ids(dataset: Dataset) -> NDArray[np.int64] | None:
-    """The ids of the stories as numbers; None if one of them is none."""
-    ids = list(dataset.news_ids)[1:]
-    if not all(text.isascii() and text.isdigit() and len(text) < 19 for text in ids):
-        return None
-    return np.array([int(text) for text in ids], np.int64)
+    has_times, times = "news/published" in dataset.arrays, np.repeat(views.times, np.diff(views.offsets))
+    numbers = None if has_times else id_numbers(list(dataset.news_ids)[1:])
+    first = first_appearances(views.stories, times, numbers, len(dataset.news_ids))
+    first = np.where(first == UNPUBLISHED, NEVER, first)
+    if not has_times:
+        return first
+    published = np.asarray(dataset.arrays.array("news/published")).astype("datetime64[s]")
+    return np.where(np.isnat(published), first, published.astype(np.int64))
 
 
 def _text_vectors(dataset: Dataset) -> TextVectors | None:

@@ -195,18 +195,23 @@ class Desk:
             self._marks[self._store.mark(view.user_id)] = view.user_id
         clicked = [news_id for news_id in view.shown if news_id in view.clicked]
         seconds = int(view.time.timestamp())
-        counts.record(view.user_id, view.shown, clicked, seconds, view.page, self.about(view.about))
+        counts.record(view.user_id, view.shown, clicked, seconds, view.page, self.about(view.about), view.unseen)
 
     def _erase(self, mark: str) -> None:
         """Forget a user, whom the log names by a mark alone."""
         self._read.clear()
+        self._profiles.clear()
+        self._views.erase(mark)
         counts = self.recommender.counts
         if counts is None:
             return
         if self._marks is None:
             self._marks = {self._store.mark(user): user for user in (*self.recommender.users, *counts.later_users)}
-        if mark in self._marks:
-            counts.hide(self._marks[mark])
+        user = self._marks.pop(mark, None)
+        if user is not None:
+            counts.hide(user)
+            if user in self.recommender.users:
+                self._marks[mark] = user
 
     def _apply_story(self, what: NewsPut | TakenDown) -> None:
         if isinstance(what, TakenDown):

@@ -1,11 +1,10 @@
 """The stories that may be ranked at a moment."""
 
-import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -14,7 +13,7 @@ from torch import Tensor
 
 from drpn.bundle.recommender import Recommender
 from drpn.bundle.stories import NewStory, as_utc
-from drpn.dataset.mentions import Mention
+from drpn.dataset.mentions import mentions_in
 from drpn.store.records import Story
 
 _KEPT_EXPIRED = 2 * 24 * 3600.0
@@ -120,11 +119,10 @@ class LiveStories:
     def _same_text(self, story: Story) -> bool:
         row = self._recommender.stories.row(story.news_id)
         data = self._recommender.bundle.data
-        return row > 0 and (story.title, story.category or "", story.subcategory or "") == (
-            data.titles[row],
-            data.category(row),
-            data.subcategory(row),
-        )
+        labels = story.title, story.category or "", story.subcategory or ""
+        if not row or labels != (data.titles[row], data.category(row), data.subcategory(row)):
+            return False
+        return self._recommender.reader.has_content(row, story.abstract, story.vector)
 
     def take_down(self, news_id: str) -> None:
         """No ranking has the story until it is put again; profiles still know it."""
@@ -195,20 +193,7 @@ def as_new_story(story: Story) -> NewStory:
         story.subcategory or "",
         story.news_id,
         story.published,
-        _mentions(story.entities),
+        mentions_in(story.entities) or (),
+        story.abstract or "",
+        story.vector,
     )
-
-
-def _mentions(text: str | None) -> list[Mention]:
-    """The mentions of entities in MIND's JSON; none if it is not that."""
-    try:
-        entities: Any = json.loads(text or "[]")
-        return [
-            Mention(str(entity["WikidataId"]), str(name), int(offset))
-            for entity in entities
-            for name, offset in zip(
-                entity.get("SurfaceForms") or (), entity.get("OccurrenceOffsets") or (), strict=False
-            )
-        ]
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return []

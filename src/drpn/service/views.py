@@ -22,6 +22,8 @@ class PageView(NamedTuple):
     clicked: set[str]
     page: str | None
     about: dict[str, str | float]
+    unseen: list[str]
+    """The stories of the page that did not come into view."""
 
 
 class PageViews:
@@ -40,12 +42,25 @@ class PageViews:
             if what.click.impression_id in self._open:
                 self._open[what.click.impression_id][1].add(what.click.news_id)
             elif self._counts(what.shown_at):
-                yield PageView(what.click.user_id, what.shown_at, [what.click.news_id], {what.click.news_id}, None, {})
+                yield PageView(
+                    what.click.user_id, what.shown_at, [what.click.news_id], {what.click.news_id}, None, {}, []
+                )
         elif isinstance(what, Closed):
             followed = self._open.pop(what.impression_id, None)
             impression, clicked = self._stored(what.impression_id) if followed is None else followed
             if impression is not None and self._counts(what.shown_at):
                 yield _page_view(impression, what.shown_at, clicked)
+
+    def erase(self, mark: str) -> None:
+        """Forget the open impressions of an erased user, whom the log names by a mark alone."""
+        users = {impression.user_id for impression, _ in self._open.values()}
+        erased = {user_id for user_id in users if self._store.mark(user_id) == mark}
+        if erased:
+            self._open = {
+                impression_id: waiting
+                for impression_id, waiting in self._open.items()
+                if waiting[0].user_id not in erased
+            }
 
     def _stored(self, impression_id: str) -> tuple[Impression | None, set[str]]:
         """An impression whose report is older than the events that were followed."""
@@ -59,6 +74,7 @@ class PageViews:
 def _page_view(impression: Impression, shown_at: datetime, clicked: set[str]) -> PageView:
     positions = impression.positions()
     seen = [story.news_id for story in impression.shown if story.news_id in clicked or story.seen is not False]
+    unseen = [story.news_id for story in impression.shown if story.news_id not in clicked and story.seen is False]
     about = {name: getattr(impression, name) for name in ("device", "gender", "age", "subscriber")}
     return PageView(
         impression.user_id,
@@ -67,4 +83,5 @@ def _page_view(impression: Impression, shown_at: datetime, clicked: set[str]) ->
         clicked,
         impression.page,
         {name: value for name, value in about.items() if value is not None},
+        unseen,
     )

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from drpn.state.running import Order, RunningSums
+from drpn.state.order import Order
+from drpn.state.running import RunningSums
 from drpn.state.text_sums import similarities_to, units
 
 _SHORTEST = 0.05
@@ -60,8 +61,11 @@ class Audience:
         values[len(asked) :, -1] = 1
         by_time = np.argsort(events, kind="stable")
         rows = np.concatenate([asked_story, stories[clicks]])[by_time]
-        known = self._readers.before(Order.of(rows, events[by_time]), events[by_time], values[by_time], record=record)
-        readers = np.empty(known[:, 0].shape, np.float32)
+        # double precision until the end: a log is asked at other moments than a site, and must give the same numbers
+        known = self._readers.before(
+            Order.of(rows, events[by_time]), events[by_time], values[by_time], record=record, dtype=np.float64
+        )
+        readers = np.empty(known[:, 0].shape)
         readers[by_time] = known[:, 0]
         faded = np.exp2((asked_time[place] - moments) / self._half_life)
         similar = faded * similarities_to(readers[:, :-1], place, tastes[:, None], view)[0]

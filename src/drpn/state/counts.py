@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drpn.state.audience import Audience
+from drpn.state.order import Order
 from drpn.state.running import (
     MOST_HALF_LIVES,
     NEVER,
@@ -21,14 +22,13 @@ from drpn.state.running import (
     LastTimes,
     LastValues,
     OneArray,
-    Order,
     RunningSums,
     Sessions,
 )
 from drpn.state.text_sums import similarities_to, sum_of_rows, units
 from drpn.state.threads import run_together
 
-MINUTE, HOUR = 60, 3600
+MINUTE, HOUR, DAY = 60, 3600, 86_400
 HALF_LIVES = {"10 min": 10 * MINUTE, "30 min": 30 * MINUTE, "2 h": 2 * HOUR, "8 h": 8 * HOUR, "48 h": 48 * HOUR}
 LONGEST_PART = int(MOST_HALF_LIVES * min(HALF_LIVES.values()))
 """Seconds that one part of a log may span."""
@@ -36,6 +36,9 @@ SESSION_GAP = 30 * MINUTE
 """A page view this much later than the user's last one begins a new session."""
 AUDIENCE_LIFE = 24 * HOUR
 """Half-life of the readers of a story."""
+KEPT = 3 * DAY
+"""Who was shown a story is forgotten at midnight (UTC) if nobody was shown or clicked it for so long: these counts grow
+with users times stories, and only matter for stories that are still shown."""
 LONG_AGO = 240.0
 """Hours that stand for never and for anything longer ago."""
 
@@ -204,6 +207,7 @@ class LiveCounts:
         self._user_category = KeyedSums(3, (np.inf, HALF_LIVES["2 h"]), few=True)
         self._user_subcategory = KeyedSums(1)
         self._user_story, self._last_shown = KeyedSums(3), LastTimes()
+        self._last_told, self._midnight = LastTimes(), 0  # of each story; when stories were last forgotten
         self._last_clicked = LastValues()
         self._from_page, self._page_clicks = KeyedSums(1), RunningSums(1)
         self._after, self._after_clicks = KeyedSums(1), RunningSums(1)
@@ -223,23 +227,24 @@ class LiveCounts:
             prefix = f"{name}."
             state.restore({part.removeprefix(prefix): arrays[part] for part in arrays if part.startswith(prefix)})
 
-    def forget_stories(self, before: int) -> None:
-        """Forget which users were shown and clicked each story that nobody was shown since `before`, in seconds.
-
-        These counts grow with users times stories, and only matter for stories that are still shown.
-        """
-        keys, blocks = self._user_story.keys, range(0, len(self._user_story), _KEYS_AT_ONCE)
-        last = np.full(len(self.stories.category), NEVER)
-        for start in blocks:
-            stories = _story_of(keys[start : start + _KEYS_AT_ONCE])
-            np.maximum.at(last, stories, self._last_shown.at(start + np.arange(len(stories))))
-        recent = last >= before
+    def _forget_stories(self, moment: int) -> None:
+        """Forget at midnight which users were shown and clicked stories that are no longer shown (see `KEPT`)."""
+        if _midnight(moment) <= self._midnight:
+            return
+        self._midnight = _midnight(moment)
+        keys = self._user_story.keys
         kept = np.empty(len(keys), np.bool_)
-        for start in blocks:
+        for start in range(0, len(keys), _KEYS_AT_ONCE):
             part = slice(start, start + _KEYS_AT_ONCE)
-            kept[part] = recent[_story_of(keys[part])]
-        self._user_story.keep(kept)
-        self._last_shown.keep(kept)
+            kept[part] = ~self._is_forgotten(_story_of(keys[part]), moment)
+        if not kept.all():
+            self._user_story.keep(kept)
+            self._last_shown.keep(kept)
+
+    def _is_forgotten(self, stories: NDArray[np.int64], moment: int) -> NDArray[np.bool_]:
+        """Which stories were last shown or clicked too long before the last midnight."""
+        forgotten: NDArray[np.bool_] = self._last_told.at(stories) < _midnight(moment) - KEPT
+        return forgotten
 
     def _states(self) -> dict[str, RunningSums | KeyedSums | OneArray | Audience]:
         """Everything that page views change, by name."""
@@ -252,11 +257,14 @@ class LiveCounts:
     def observe(self, views: PageViews, *, record: bool = True) -> Known:
         """Return the counts before each page view of a part; with `record`, add what the page views tell.
 
-        A part spans at most `LONGEST_PART` seconds, and the page views of one second are in one part.
+        A part is of one day (UTC) and spans at most `LONGEST_PART` seconds, and the page views of one second are in
+        one part.
         """
         sizes = np.diff(views.offsets)
         if not len(sizes):
             return Known(np.zeros((0, len(PAIR)), np.float32), np.zeros((0, len(PAGE)), np.float32))
+        if record:
+            self._forget_stories(int(views.times[0]))
         view = np.repeat(np.arange(len(sizes)), sizes)
         page, clicks, last = self._page(views, view, record=record)
         return Known(self._pairs(views, view, page, clicks, last, record=record), page)
@@ -356,6 +364,7 @@ class LiveCounts:
         order = Order.of(stories, times)
         story = self._story.before(order, times, events, record=record)
         first = self._first_shown.before(order, times, pairs.shown > 0, record=record)
+        self._last_told.before(order, times, (pairs.shown > 0) | (pairs.clicked > 0), record=record)
         surface = Order.of(2 * stories + (pairs.pages > 0), times)
         by_surface = self._surface.before(surface, times, events, record=record)
         group = Order.of(stories * 64 + np.minimum(groups, 63), times)
@@ -386,6 +395,8 @@ class LiveCounts:
     def _user_story_columns(self, pairs: _Pairs, *, record: bool) -> _Columns:
         """How often and when the user was shown the story, and clicks on it."""
         keys, past = pairs.users * 2**31 + pairs.stories, pairs.clicked - pairs.clicks
+        if len(keys) and not record:  # who only asks must not make us forget: new keys stand for those forgotten
+            keys = np.where(self._is_forgotten(pairs.stories, int(pairs.times[0])), -1 - keys, keys)
         values = np.stack([pairs.shown, pairs.clicks, past]).T
         counts, order = self._user_story.before_with_order(keys, pairs.times, values, record=record)
         shown = self._last_shown.before(order, pairs.times, pairs.shown > 0, record=record)
@@ -452,6 +463,7 @@ def parts(views: PageViews, *, pairs: int) -> Iterator[PageViews]:
     while start < count:
         stop = int(np.searchsorted(views.offsets, views.offsets[start] + pairs, side="right")) - 1
         stop = min(max(stop, start + 1), int(np.searchsorted(views.times, views.times[start] + LONGEST_PART)))
+        stop = min(stop, int(np.searchsorted(views.times, _midnight(int(views.times[start])) + DAY)))
         # the page views of one second stay together
         stop = int(np.searchsorted(views.times, views.times[stop - 1], side="right"))
         yield views.part(start, stop)
@@ -467,6 +479,10 @@ def _sum_by_view(flags: NDArray[np.bool_], offsets: NDArray[np.int64]) -> NDArra
 def _logs(sums: NDArray[np.float32]) -> list[NDArray[np.float32]]:
     """log(1 + x) of each column for each half-life."""
     return [np.log1p(sums[:, life, what]) for life in range(sums.shape[1]) for what in range(sums.shape[2])]
+
+
+def _midnight(moment: int) -> int:
+    return moment - moment % DAY
 
 
 def _story_of(keys: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -122,7 +122,7 @@ class KeyRows:
 
     def _make_room(self, more: int) -> None:
         """Have free places for more keys."""
-        if len(self) + more > _LOAD * len(self._places):
+        if not len(self._places) or len(self) + more > _LOAD * len(self._places):
             self._make_table(more)
 
     def _make_table(self, more: int) -> None:

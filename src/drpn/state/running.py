@@ -9,7 +9,6 @@ named arrays, and `restore`, which takes them back.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,74 +16,26 @@ from numpy.typing import NDArray
 
 from drpn.state.growing import GrowingRows
 from drpn.state.keys import KeyRows
+from drpn.state.order import Order
+from drpn.state.stepwise import Sums, sums_before
 
 NEVER = np.iinfo(np.int64).min
 """The time of a last event that has not happened."""
 MOST_HALF_LIVES = 12.0
 """Half-lives that one part may span: growing weights within it would lose small sums otherwise."""
 _MANY = 1000
-"""From this many events on, the steps below that are made for large arrays are faster."""
-
-
-@dataclass(frozen=True)
-class Order:
-    """Events sorted by row, and where the row of each and its second begin."""
-
-    which: NDArray[np.int64]
-    """The sorted events."""
-    rows: NDArray[np.int64]
-    """Their rows."""
-    row_start: NDArray[np.int64]
-    """For each sorted event, the place of the first event of its row."""
-    second_start: NDArray[np.int64]
-    """The place of the first event of its row and second."""
-    first: NDArray[np.int64]
-    """The place of the first event of each row."""
-    last: NDArray[np.int64]
-    """The place of the last event of each row."""
-    numbers: NDArray[np.int64]
-    """For each sorted event, the number of its row among the rows that occur."""
-    places: NDArray[np.int64]
-    """The place of each event among the sorted ones."""
-
-    @property
-    def has_earlier(self) -> NDArray[np.bool_]:
-        """Whether the row of each sorted event has an event with a smaller second."""
-        return self.second_start > self.row_start
-
-    def unsorted(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Values of sorted events, along the last axis, in the order of the events."""
-        return values.take(self.places, axis=-1)
-
-    @classmethod
-    def of(cls, rows: NDArray[np.int64], times: NDArray[np.int64]) -> "Order":
-        """`times` never fall."""
-        which = _sorting(rows)
-        rows, times = rows.take(which), times.take(which)
-        place = np.arange(len(rows))
-        new_row = np.ones(len(rows), np.bool_)
-        np.not_equal(rows[1:], rows[:-1], out=new_row[1:])
-        new_second = new_row.copy()
-        new_second[1:] |= times[1:] != times[:-1]
-        first = new_row.nonzero()[0]
-        last = np.empty_like(first)
-        last[:-1], last[-1:] = first[1:] - 1, len(rows) - 1
-        numbers = np.cumsum(new_row) - 1
-        second_start = np.maximum.accumulate(np.where(new_second, place, 0))
-        places = np.empty_like(place)
-        places[which] = place
-        return cls(which, rows, first.take(numbers), second_start, first, last, numbers, places)
+"""From this many events on, sums are made row by row."""
 
 
 class RunningSums:
     """Sums of some columns of values, for each row and half-life."""
 
     def __init__(self, columns: int, half_lives: Sequence[float] = (), *, few: bool = False) -> None:
-        """`few`: a row has few events, as those of one user; single precision is then exact enough and half the memory.
+        """`few`: a row has few events, as those of one user, which are added one after the other (`stepwise`).
 
-        Plain counts are exact in it anyway.
+        Single precision is then exact enough and half the memory. Plain counts are exact in it anyway.
         """
-        self._half_lives = np.asarray(half_lives, np.float64)
+        self._half_lives, self._few = np.asarray(half_lives, np.float64), few and len(half_lives) > 0
         dtype = np.float64 if len(half_lives) and not few else np.float32
         self._sums = GrowingRows(dtype, shape=(max(len(half_lives), 1), columns))
         # the moment of each row's sums: only the rows of a part decay, so that one event costs little
@@ -98,14 +49,17 @@ class RunningSums:
         *,
         record: bool = True,
         start: int | None = None,
-    ) -> NDArray[np.float32]:
+        dtype: type[np.floating] = np.float32,
+    ) -> NDArray[Any]:
         """(events, half-lives, columns): the sums before each event; without `record` the events are forgotten.
 
         `values` are (events, columns), 0 for what only asks. The weights of the events refer to the second `start`, by
         default that of the first one. Inside, events are the last axis: numpy is fastest along a long one.
         """
         if not len(times):
-            return np.zeros((0, *self.shape), np.float32)
+            return np.zeros((0, *self.shape), dtype)
+        if self._few:
+            return self._before_stepwise(order, times, values, record=record)
         start = int(times[0]) if start is None else start
         rows = order.rows[order.last]
         known = self._sums.at(rows).transpose(1, 2, 0) * self._decay(rows, start)  # (half-lives, columns, rows)
@@ -128,7 +82,19 @@ class RunningSums:
             if len(self._half_lives):
                 self._moments.reach(reached)
                 self._moments.rows[rows] = np.maximum(self._moments.rows[rows], start)
-        return order.unsorted(earlier.astype(np.float32)).transpose(2, 0, 1)
+        return order.unsorted(earlier.astype(dtype)).transpose(2, 0, 1)
+
+    def _before_stepwise(
+        self, order: Order, times: NDArray[np.int64], values: NDArray[Any], *, record: bool
+    ) -> NDArray[np.float32]:
+        rows = order.rows[order.last]
+        known = Sums(self._sums.at(rows), self._moments.at(rows))
+        before, after = sums_before(known, order, times, values, self._half_lives)
+        if record:
+            for held, new in ((self._sums, after.sums), (self._moments, after.moments)):
+                held.reach(int(rows[-1]) + 1)
+                held.rows[rows] = new
+        return before
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The state by name: the rows in use and what they hold."""
@@ -352,16 +318,6 @@ class Sessions(OneArray):
         if record:
             self._set(order, order.rows[order.last], begun[order.last])
         return order.unsorted(views - begun)
-
-
-def _sorting(rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The events sorted by row, those of one row as they came."""
-    if len(rows) < _MANY or int(rows.max()) >= 2**32:
-        return np.argsort(rows, kind="stable")
-    # numpy sorts numbers of 16 bits in linear time: by the lower half, then by the upper half
-    which = np.argsort(rows.astype(np.uint16), kind="stable")
-    upper = (rows >> 16).astype(np.uint16)
-    return which.take(np.argsort(upper.take(which), kind="stable")) if upper.any() else which
 
 
 def _cumulate(values: NDArray[Any], out: NDArray[np.float64]) -> None:
