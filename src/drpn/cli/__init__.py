@@ -2,12 +2,16 @@
 
 import os
 import sys
+import time
 
 from drpn.cli.app import app
 from drpn.errors import DrpnError
 from drpn.ranks import FirstProcessError, current
 
 INTERRUPTED = 130
+_FIRST_SECONDS = 5.0
+"""How long other processes wait after the first one failed: torchrun stops all as soon as one ends, and the first one
+is to print its message before."""
 
 
 def main() -> None:
@@ -21,6 +25,7 @@ def main() -> None:
     try:
         app(prog_name="drpn")
     except FirstProcessError:
+        time.sleep(_FIRST_SECONDS)
         sys.exit(2)
     except DrpnError as error:
         line = "; ".join(filter(None, [str(error), error.hint]))

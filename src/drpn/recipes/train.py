@@ -58,20 +58,19 @@ def train(
     """
     ranks = current()
     job = one_writer(_train) if ranks.first else _train
-    try:
-        return job(
-            folder,
-            out,
-            model=model,
-            settings=settings,
-            training=training or training_defaults(model),
-            resume=resume or ranks.restarted,
-            tensorboard=tensorboard and ranks.first,
-            picture=picture and ranks.first,
-            progress=progress if progress is not None and ranks.first else Silent(),
-        )
-    finally:
-        ranks.leave()
+    run = job(
+        folder,
+        out,
+        model=model,
+        settings=settings,
+        training=training or training_defaults(model),
+        resume=resume or ranks.restarted,
+        tensorboard=tensorboard and ranks.first,
+        picture=picture and ranks.first,
+        progress=progress if progress is not None and ranks.first else Silent(),
+    )
+    ranks.leave()
+    return run
 
 
 def _train(
