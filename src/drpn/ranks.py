@@ -44,7 +44,7 @@ class Ranks:
         return self.rank == 0
 
     def part(self, length: int) -> slice:
-        """The part of so many samples that this process takes; parts differ by one sample at most."""
+        """The part of `length` samples that this process takes; parts differ by one sample at most."""
         return slice(self.rank * length // self.size, (self.rank + 1) * length // self.size)
 
     def join(self) -> None:

@@ -34,7 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def torchrun(processes: int, *arguments: object, options: tuple[str, ...] = ()) -> list[str]:
-    """The command that starts so many processes on this machine."""
+    """The command that starts some processes on this machine."""
     start = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
     return [*start, *options, *map(str, arguments)]
 
