@@ -119,7 +119,9 @@ def load_checkpoint(
         nonlocal stored
         header, stored = _read(file)
         if header.get("run") != run:
-            raise RunError(f"{file} is a checkpoint of another run; put back its own, or remove it to train again")
+            raise RunError(
+                f"{file} is a checkpoint of another run; put back the run's own, or remove it to train again"
+            )
         return header
 
     header = ranks.from_first(read)
