@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install lock demo test test-gpu test-browser test-all check format docs bench clean
+.PHONY: help install lock demo test test-gpu test-browser test-real test-all check format docs bench clean
 
 help:  ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:[^#]*## /\t/' | expand -t 12
@@ -30,10 +30,13 @@ test-gpu: install  ## Run the tests that need a GPU
 	$(BIN)/python -m pytest -q -m gpu
 
 test: check  ## Run every check and every test that takes seconds
-	$(BIN)/python -m pytest -q -n auto --dist loadfile -m "not slow and not gpu"
+	$(BIN)/python -m pytest -q -n auto --dist loadfile -m "not slow and not gpu and not real"
 
 test-browser: install  ## Drive the page of the service in Chromium; pictures go to build/pictures
 	DRPN_PICTURES=build/pictures $(BIN)/python -m pytest -q -m "browser and not slow" tests/service/page
+
+test-real: install  ## Run the tests that start or kill other programs, such as the processes of a shared training
+	$(BIN)/python -m pytest -q -m "real and not slow and not gpu"
 
 test-all: check  ## Run the slow tests too
 	DRPN_EXAMPLES=thorough $(BIN)/python -m pytest -q -n auto --dist loadfile -m "not gpu"

@@ -12,6 +12,7 @@ from rich.progress import Progress as Bars
 from rich.text import Text
 
 from drpn.escape import terminal
+from drpn.ranks import current
 
 Advance = Callable[[int], None]
 """Call with the number of units that were completed since the last call."""
@@ -90,6 +91,8 @@ class Terminal:
 
 
 def for_terminal() -> Progress:
-    """Return bars if standard error is a terminal, lines otherwise."""
+    """Return bars if standard error is a terminal, lines otherwise; nothing in all but the first of some processes."""
+    if not current().first:
+        return Silent()
     console = Console(stderr=True)
     return Terminal(console) if console.is_terminal else Lines()

@@ -16,6 +16,7 @@ from drpn.layers.tables import map_tables
 from drpn.models.base import ClickModel
 from drpn.models.encode import encode_all
 from drpn.progress import Progress
+from drpn.ranks import current
 
 USERS = {"cpu": 32, "cuda": 4_096}
 """Users read at once: on a CPU as many as stay in its cache."""
@@ -49,9 +50,11 @@ def score_on_device(
 ) -> Tensor:
     """The same on the device of the model; every story is encoded once, and every user is read once.
 
-    The last inner products are in float32 whatever the precision.
+    The last inner products are in float32 whatever the precision. Processes that run together share the users in the
+    chunks in which one process would read them, so that the scores are the same to the last bit.
     """
     model.eval()
+    ranks = current()
     device = next(model.parameters()).device
     data_device = tables.clicked.device  # the host's memory if the data are too large for the GPU
     with matrix_precision(precision, device):
@@ -60,7 +63,9 @@ def score_on_device(
         scores = torch.zeros(len(impressions.candidates) + 1, dtype=torch.float32, device=device)  # last: padding
         with progress.stage("scoring", len(impressions)) as advance:
             chunks = user_pages(impressions, data_device, users=USERS[device.type], candidates=CANDIDATES[device.type])
-            for users, pages in chunks:
+            for number, (users, pages) in enumerate(chunks):
+                if number % ranks.size != ranks.rank:
+                    continue
                 readers = model.read(stories, all_stories(tables.profiles(users)).to(device))
                 for page in pages:
                     pairs = (page.flat_index + impressions.first_pair).clamp_min(0)
@@ -69,4 +74,4 @@ def score_on_device(
                     page_readers = map_tables(lambda table, which=which: table[which], readers)
                     scores[index] = model.rank(stories, page_readers, candidates, context).float()
                     advance(len(which))
-    return scores[:-1]
+    return ranks.add(scores[:-1])

@@ -20,6 +20,7 @@ from drpn.layers.precision import Precision
 from drpn.models.base import ClickModel
 from drpn.output import one_writer
 from drpn.progress import Progress, Silent
+from drpn.ranks import current
 from drpn.recipes.needs import check_requirements, other_neighbours, outdated_parts
 from drpn.recipes.planted import check_planted, planted_reads
 from drpn.recipes.runs import BUNDLE, CURVE_PICTURE, TENSORBOARD, Run, former_settings, run_facts
@@ -29,7 +30,7 @@ from drpn.training.loop import CHECKPOINT, Loop, OnPoint, Trained
 from drpn.training.memory import keep_freed_memory
 from drpn.training.settings import TrainingSettings
 from drpn.training.tensorboard import check_tensorboard, event_files
-from drpn.training.threads import choose_threads, use_threads
+from drpn.training.threads import choose_threads, usable_cores, use_threads
 
 REFIT = "refit"
 """The folder in a run with the checkpoint of the second training."""
@@ -38,7 +39,6 @@ _SAMPLES = 200_000
 """Candidates whose features give the quantiles of a context view."""
 
 
-@one_writer
 def train(
     folder: Path,
     out: Path,
@@ -51,8 +51,42 @@ def train(
     picture: bool = True,
     progress: Progress | None = None,
 ) -> Run:
-    """Train a model of the catalogue; write its learning curve and its bundle to the run folder `out`."""
-    progress, training = progress or Silent(), training or training_defaults(model)
+    """Train a model of the catalogue; write its learning curve and its bundle to the run folder `out`.
+
+    Processes that torchrun started train together: `training.batch` is the size of a batch of all of them, and the
+    first one writes. A job that torchrun starts again goes on from its last checkpoint.
+    """
+    ranks = current()
+    job = one_writer(_train) if ranks.first else _train
+    run = job(
+        folder,
+        out,
+        model=model,
+        settings=settings,
+        training=training or training_defaults(model),
+        resume=resume or ranks.restarted,
+        tensorboard=tensorboard and ranks.first,
+        picture=picture and ranks.first,
+        progress=progress if progress is not None and ranks.first else Silent(),
+    )
+    ranks.leave()
+    return run
+
+
+def _train(
+    folder: Path,
+    out: Path,
+    /,
+    *,
+    model: str,
+    settings: Any,
+    training: TrainingSettings,
+    resume: bool,
+    tensorboard: bool,
+    picture: bool,
+    progress: Progress,
+) -> Run:
+    ranks = current()
     chosen = entry(model)
     settings = settings or chosen.settings
     dataset = Dataset.open(folder)
@@ -67,14 +101,16 @@ def train(
     if not len(clicks):
         raise TrainingError(f"{folder} has nothing to train on: no impression has a click and a skip")
     facts = run_facts(dataset, model, settings, training)
-    run = Run.start(out, facts, former_settings(type(settings)), resume=resume)
-    if resume and (out / BUNDLE).exists():
-        run.check_bundle()
+    run = ranks.from_first(lambda: Run.start(out, facts, former_settings(type(settings)), resume=resume))
+    if resume and ranks.from_first((out / BUNDLE).exists):
+        if ranks.first:
+            run.check_bundle()
         progress.note(f"{out} is already fully trained")
         return run
     on_cpu = device.type == "cpu"
-    threads = (training.threads or run.facts.get("threads") or choose_threads()) if on_cpu else 0
-    if threads != run.facts.get("threads", 0):
+    asked = training.threads or (usable_cores() // ranks.local_size or 1 if ranks.size > 1 else 0)
+    threads = ranks.from_first(lambda: asked or run.facts.get("threads") or choose_threads()) if on_cpu else 0
+    if threads != run.facts.get("threads", 0) and ranks.first:
         run = run.with_threads(threads)
     try:
         with explain_out_of_memory("training.batch", training.batch), ExitStack() as stack:
@@ -94,7 +130,7 @@ def train(
                 progress.note(note)
             progress.note(f"{model}: {_parameter_count(network):,} parameters, {len(clicks):,} clicks, on {where}")
             with _point_writer(out, len(clicks), tensorboard=tensorboard) as on_point:
-                loop = Loop(network, tables, sampler, training, out, progress, on_point, run.fingerprint)
+                loop = Loop(network, tables, sampler, training, out, progress, on_point, run.fingerprint, ranks)
                 trained = loop.run(
                     lambda current: validation_auc(current, tables, dataset, settings.size, training.precision),
                     resume=resume,
@@ -105,9 +141,11 @@ def train(
                 network = chosen.model(settings, data_shape(dataset)).to(device)
                 _refit(network, tables, Clicks.join(both), training, trained, run, progress, resume=resume)
     except BaseException:
-        if not (out / CHECKPOINT).exists():
+        if ranks.first and not (out / CHECKPOINT).exists():
             run.forget()
         raise
+    if not ranks.first:
+        return run
     if picture:
         _draw_curve(trained, out / CURVE_PICTURE, title=f"{model} on {dataset.path.name}")
     facts = {
@@ -153,9 +191,11 @@ def _refit(
     fit_counts(fresh, tables, clicks, seed=training.seed)
     again = dataclasses.replace(training, epochs=epochs)
     sampler = Sampler(clicks, tables, training.batch, training.negatives, training.seed)
-    folder = run.path / REFIT
-    folder.mkdir(exist_ok=True)
-    Loop(fresh, tables, sampler, again, folder, progress, fingerprint=run.fingerprint).run(None, resume=resume)
+    folder, ranks = run.path / REFIT, current()
+    if ranks.first:
+        folder.mkdir(exist_ok=True)
+    loop = Loop(fresh, tables, sampler, again, folder, progress, fingerprint=run.fingerprint, ranks=ranks)
+    loop.run(None, resume=resume)
 
 
 def fit_counts(network: ClickModel, tables: Tables, clicks: Clicks, *, seed: int) -> None:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from drpn.errors import RunError
 from drpn.output import atomic_file
+from drpn.ranks import ALONE, Ranks
 
 FORMAT = 3
 
@@ -40,10 +41,10 @@ class TrainingState:
 class Checkpoints:
     """Writes checkpoints to one file in a background thread, from a copy of the state.
 
-    `run` is the fingerprint of the run, which `load_checkpoint` compares.
+    `run` is the fingerprint of the run, which `load_checkpoint` compares. Without a file nothing is written.
     """
 
-    def __init__(self, file: Path, *, run: str | None = None) -> None:
+    def __init__(self, file: Path | None, *, run: str | None = None) -> None:
         self._file, self._run = file, run
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoint")
         self._pending: Future[None] | None = None
@@ -60,6 +61,8 @@ class Checkpoints:
         self, model: nn.Module, optimiser: torch.optim.Optimizer, state: TrainingState, best: dict[str, Tensor]
     ) -> None:
         """Start writing the file atomically, after the previous write has ended."""
+        if self._file is None:
+            return
         self.wait()
         header, tensors = _snapshot(model, optimiser, state, best)
         if self._run is not None:
@@ -98,15 +101,31 @@ def _write(file: Path, header: dict[str, Any], tensors: dict[str, Tensor]) -> No
 
 
 def load_checkpoint(
-    file: Path, model: nn.Module, optimiser: torch.optim.Optimizer, *, run: str | None = None
+    file: Path,
+    model: nn.Module,
+    optimiser: torch.optim.Optimizer,
+    *,
+    run: str | None = None,
+    ranks: Ranks = ALONE,
 ) -> tuple[TrainingState, dict[str, Tensor]]:
     """Restore model, optimiser and random state; return the training state and the best weights so far.
 
     A checkpoint of another run than `run`, a fingerprint, is refused; None is a run of an older version, without one.
+    The first process reads the file, and the others receive what it holds.
     """
-    header, tensors = _read(file)
-    if header.get("run") != run:
-        raise RunError(f"{file} is a checkpoint of another run; put back the run's own, or remove it to train again")
+    stored: dict[str, Tensor] | None = None
+
+    def read() -> dict[str, Any]:
+        nonlocal stored
+        header, stored = _read(file)
+        if header.get("run") != run:
+            raise RunError(
+                f"{file} is a checkpoint of another run; put back the run's own, or remove it to train again"
+            )
+        return header
+
+    header = ranks.from_first(read)
+    tensors = ranks.tensors_from_first(stored)
     model.load_state_dict(_with_prefix(tensors, "model/"))
     slots: dict[int, dict[str, Tensor]] = {}
     for name, value in _with_prefix(tensors, "optimiser/").items():

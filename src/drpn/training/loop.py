@@ -19,10 +19,12 @@ from drpn.layers.news import forget_met
 from drpn.models.base import ClickModel
 from drpn.output import atomic_file
 from drpn.progress import Progress
+from drpn.ranks import ALONE, Ranks
 from drpn.training.checkpoint import Checkpoints, TrainingState, load_checkpoint
 from drpn.training.loss import dropped_samples
 from drpn.training.optimiser import build_optimiser
 from drpn.training.settings import TrainingSettings
+from drpn.training.shared import SharedModel, SharedStepper
 from drpn.training.steps import Stepper, choose_stepper
 from drpn.training.stopping import Stopped, defer_interrupts
 
@@ -62,6 +64,11 @@ class Loop:
     on_point: OnPoint = lambda _point: None
     fingerprint: str | None = None
     """That of the run, stored in its checkpoints; a checkpoint with another one is refused."""
+    ranks: Ranks = ALONE
+    """The processes that train together; the first one writes."""
+
+    def __post_init__(self) -> None:
+        self._shared: SharedModel | None = None
 
     def run(self, validate: Validate | None, *, resume: bool) -> Trained:
         """Train until the epochs or the patience run out; leave the best weights in the model.
@@ -71,22 +78,26 @@ class Loop:
         optimiser = build_optimiser(self.model, self.settings)
         forget_met(self.model)
         state, best = TrainingState(), dict[str, Tensor]()
-        if resume and (self.folder / CHECKPOINT).exists():
-            state, best = load_checkpoint(self.folder / CHECKPOINT, self.model, optimiser, run=self.fingerprint)
+        file = self.folder / CHECKPOINT
+        if resume and self.ranks.from_first(file.exists):
+            state, best = load_checkpoint(file, self.model, optimiser, run=self.fingerprint, ranks=self.ranks)
             self.progress.note(f"resumed in {self._place(state)}")
         self._warn_if_tce_is_idle()
         in_epoch = state.planted_passes == self.settings.planted_passes
         completed_steps = state.epoch * len(self.sampler) + (state.step if in_epoch else 0)
         all_steps = self.settings.epochs * len(self.sampler)
-        step = choose_stepper(self.model, self.tables, optimiser, self.settings, completed_steps, all_steps)
-        curve = _read_curve(self.folder / CURVE, state.epoch)
+        self._shared = SharedModel(self.model, self.ranks) if self.ranks.together else None
+        step = self._stepper(optimiser, completed_steps, all_steps)
+        curve = self.ranks.from_first(lambda: _read_curve(self.folder / CURVE, state.epoch))
         for point in curve:
             self.on_point(point)
-        with Checkpoints(self.folder / CHECKPOINT, run=self.fingerprint) as checkpoints:
+        with Checkpoints(file if self.ranks.first else None, run=self.fingerprint) as checkpoints:
             self._planted_passes(optimiser, state, best, checkpoints)
             while not state.finished:
                 plan = self.sampler.plan(state.epoch)
                 self._train(step, plan, optimiser, state, best, checkpoints)
+                if self._shared is not None:
+                    self._shared.share_met()
                 auc = math.nan if validate is None else validate(self.model)
                 curve.append(self._curve_point(state, auc))
                 if auc > state.best_auc or validate is None:
@@ -95,7 +106,8 @@ class Loop:
                 state.epoch, state.step, state.loss = state.epoch + 1, 0, 0.0
                 epochs_since_best = state.epoch - 1 - state.best_epoch
                 state.finished = state.epoch >= self.settings.epochs or epochs_since_best >= self.settings.patience
-                _write_curve(self.folder / CURVE, curve)
+                if self.ranks.first:
+                    _write_curve(self.folder / CURVE, curve)
                 checkpoints.save(self.model, optimiser, state, best)
                 self._report(curve[-1])
                 self.on_point(curve[-1])
@@ -112,13 +124,14 @@ class Loop:
         """Train the denoising weights on planted feedback in the profiles of all users, before the first epoch."""
         if state.planted_passes == self.settings.planted_passes:
             return
-        step = choose_stepper(self.model, self.tables, optimiser, self.settings, clicks=False)
+        step = self._stepper(optimiser, clicks=False)
         while state.planted_passes < self.settings.planted_passes:
             plan = profile_plan(self.tables, self.settings.seed, state.planted_passes)
             if not len(plan.readers):
                 raise TrainingError(
                     "no profile has two or more clicks to plant among; set training.planted_passes to 0"
                 )
+            step.done = state.planted_passes * self._steps(plan) + state.step
             self._train(step, plan, optimiser, state, best, checkpoints)
             self.progress.note(f"  planted loss {state.loss / self._steps(plan):.4f}")
             state.planted_passes, state.step, state.loss = state.planted_passes + 1, 0, 0.0
@@ -136,7 +149,8 @@ class Loop:
     ) -> None:
         """Take the steps of one epoch or of one planted pass."""
         total, loss_checked = self._steps(plan), 0.0
-        loss_sum = torch.tensor(state.loss, dtype=torch.float64, device=next(self.model.parameters()).device)
+        device, before = next(self.model.parameters()).device, state.loss if self.ranks.first else 0.0
+        loss_sum = torch.tensor(before, dtype=torch.float64, device=device)  # of all processes together
         with self.progress.stage(self._stage(state), len(plan.readers)) as advance:
             advance(state.step * self.settings.batch)
             saved = start = time.monotonic()
@@ -147,11 +161,17 @@ class Loop:
                     loss_sum += step(samples)
                     state.step += 1
                     advance(samples.size)
-                    now, stop = time.monotonic(), stop_requested()
-                    due = now - saved > self.settings.save_seconds and state.step < total
-                    if due or stop or state.step == total or now - loss_checked > _LOSS_CHECK_SECONDS:
-                        state.loss, loss_checked = self._finite_loss(loss_sum, state), now
+                    now = time.monotonic()
+                    late = self.ranks.first and now - saved > self.settings.save_seconds
+                    stop, due = self.ranks.any(stop_requested(), late and state.step < total)
+                    if due or stop or state.step == total:
+                        state.loss = self._finite_loss(self.ranks.add(loss_sum.clone()), state)
+                    elif now - loss_checked > _LOSS_CHECK_SECONDS:
+                        loss_checked = now
+                        self._finite_loss(loss_sum, state)
                     if due or stop:
+                        if self._shared is not None:
+                            self._shared.share_met()
                         state.seconds += time.monotonic() - start
                         checkpoints.save(self.model, optimiser, state, best)
                         saved = start = time.monotonic()
@@ -161,6 +181,15 @@ class Loop:
                         self.progress.note(message)
                         raise Stopped(message)
             state.seconds += time.monotonic() - start
+
+    def _stepper(
+        self, optimiser: torch.optim.Optimizer, done: int = 0, total: int = 0, *, clicks: bool = True
+    ) -> Stepper:
+        if self._shared is None:
+            return choose_stepper(self.model, self.tables, optimiser, self.settings, done, total, clicks=clicks)
+        return SharedStepper(
+            self.model, self.tables, optimiser, self.settings, done, total, clicks, shared=self._shared
+        )
 
     def _steps(self, plan: Plan) -> int:
         return -(-len(plan.readers) // self.settings.batch)

@@ -52,6 +52,10 @@ class Samples(NamedTuple):
         """The number of samples."""
         return len(self.readers)
 
+    def part(self, which: slice) -> "Samples":
+        """Some of the samples, without inputs."""
+        return Samples(self.readers[which], self.candidates[which], self.moments[which], self.pairs[which])
+
 
 @dataclass
 class Stepper:
@@ -131,9 +135,13 @@ class Stepper:
     def learn(self, loss: Float[Tensor, ""]) -> Float[Tensor, ""]:
         """Back-propagate the loss and update the weights."""
         self.optimiser.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        self.gradients(loss)
         self.optimiser.step()
         return loss.detach()
+
+    def gradients(self, loss: Float[Tensor, ""]) -> None:
+        """Back-propagate the loss."""
+        loss.backward()  # type: ignore[no-untyped-call]
 
     def _begin(self, samples: int) -> None:
         """Count the step, set its learning rate, and how many of its samples TCE drops."""

@@ -1,0 +1,157 @@
+"""The processes that torchrun starts for one job: which one this is, and what they tell each other.
+
+Without torchrun there is one process, and every exchange returns what it was given. PyTorch is loaded at the first
+exchange, so that this module can be asked early which process this is.
+"""
+
+import functools
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from drpn.errors import DrpnError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+T = TypeVar("T")
+
+
+class FirstProcessError(DrpnError):
+    """The first process stopped with an error, which it reports itself."""
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """This process among those of its job."""
+
+    rank: int = 0
+    """The number of this process, from 0."""
+    size: int = 1
+    """How many processes there are."""
+    local_rank: int = 0
+    local_size: int = 1
+    """How many of them run on this machine."""
+    together: bool = False
+    """Whether torchrun started this process, perhaps as the only one."""
+    restarted: bool = False
+    """Whether torchrun started the job again after a process died."""
+
+    @property
+    def first(self) -> bool:
+        """Whether this process writes files and reports progress."""
+        return self.rank == 0
+
+    def part(self, length: int) -> slice:
+        """The part of `length` samples that this process takes; parts differ by one sample at most."""
+        return slice(self.rank * length // self.size, (self.rank + 1) * length // self.size)
+
+    def join(self) -> None:
+        """Meet the other processes; called by the first exchange. GPU tensors travel by NCCL, others by gloo."""
+        import torch
+
+        if torch.distributed.is_initialized():
+            return
+        if torch.cuda.is_available():
+            torch.cuda.set_device(self.local_rank)
+        torch.distributed.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
+
+    def leave(self) -> None:
+        """Wait until all processes are done."""
+        if self.together:
+            import torch
+
+            if torch.distributed.is_initialized():
+                torch.distributed.barrier()
+                torch.distributed.destroy_process_group()
+
+    def from_first(self, make: Callable[[], T]) -> T:
+        """What `make` returns in the first process; if it fails there, every process fails."""
+        if not self.together:
+            return make()
+        import torch
+
+        self.join()
+        told: list[tuple[bool, T | None]] = [(False, None)]
+        if self.first:
+            try:
+                told = [(True, make())]
+            finally:
+                torch.distributed.broadcast_object_list(told)
+        else:
+            torch.distributed.broadcast_object_list(told)
+        worked, value = told[0]
+        if not worked:
+            raise FirstProcessError("the first process has stopped; its message says why")
+        return value  # type: ignore[return-value]  # what `make` returned
+
+    def tensors_from_first(self, tensors: "dict[str, Tensor] | None") -> "dict[str, Tensor]":
+        """The tensors of the first process, on the CPU; the others give None."""
+        if not self.together:
+            assert tensors is not None
+            return tensors
+        import torch
+
+        shapes = self.from_first(lambda: {name: (value.shape, value.dtype) for name, value in (tensors or {}).items()})
+        known = tensors or {name: torch.empty(shape, dtype=dtype) for name, (shape, dtype) in shapes.items()}
+        for value in known.values():
+            if value.numel():
+                torch.distributed.broadcast(value, 0)
+        return known
+
+    def any(self, *flags: bool) -> tuple[bool, ...]:
+        """For each flag, whether it is set in some process."""
+        if not self.together:
+            return flags
+        import torch
+
+        self.join()
+        values = torch.tensor(flags, dtype=torch.uint8)
+        torch.distributed.all_reduce(values, torch.distributed.ReduceOp.MAX)
+        return tuple(bool(value) for value in values.tolist())
+
+    def add(self, values: "Tensor") -> "Tensor":
+        """The sum over all processes, in each of them; `values` is overwritten."""
+        if self.together:
+            import torch
+
+            self.join()
+            torch.distributed.all_reduce(values)
+        return values
+
+    def rows(self, values: "Tensor") -> "list[Tensor]":
+        """The rows of every process, whose numbers may differ, by process."""
+        if not self.together:
+            return [values]
+        import torch
+
+        self.join()
+        count = torch.tensor([len(values)], device=values.device)
+        counts = [torch.empty_like(count) for _ in range(self.size)]
+        torch.distributed.all_gather(counts, count)
+        numbers = [int(one) for one in counts]
+        padded = values.new_zeros(max(numbers), *values.shape[1:])
+        padded[: len(values)] = values
+        every = [torch.empty_like(padded) for _ in numbers]
+        torch.distributed.all_gather(every, padded)
+        return [one[:number] for one, number in zip(every, numbers, strict=True)]
+
+
+ALONE = Ranks()
+"""One process, as without torchrun."""
+
+
+@functools.cache
+def current() -> Ranks:
+    """This process, as torchrun's variables describe it."""
+    if "TORCHELASTIC_RUN_ID" not in os.environ:
+        return ALONE
+    return Ranks(
+        rank=int(os.environ["RANK"]),
+        size=int(os.environ["WORLD_SIZE"]),
+        local_rank=int(os.environ["LOCAL_RANK"]),
+        local_size=int(os.environ["LOCAL_WORLD_SIZE"]),
+        together=True,
+        restarted=int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0,
+    )

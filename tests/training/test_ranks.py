@@ -1,0 +1,182 @@
+"""Several processes that torchrun starts train as one would."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import drpn
+from drpn.preparation.settings import DataSettings
+from drpn.ranks import Ranks
+from drpn.recipes.prepare import prepare
+
+TESTS = Path(__file__).parents[1]
+SMALL = ("model.size=16", "model.heads=2", "model.hidden=8", "training.batch=16", "training.precision=fp32")
+EVEN = ("model.dropout=0", "model.id_dropout=0")
+ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join([str(TESTS.parent / "src"), str(TESTS)])}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small dataset."""
+    path = tmp_path_factory.mktemp("ranks")
+    drpn.simulate(path / "logs", users=900, news=300, days=4, seed=5)
+    prepare(path / "logs", path / "dataset", DataSettings(vector_size=16))
+    return path / "dataset"
+
+
+def torchrun(processes: int, *arguments: object, options: tuple[str, ...] = ()) -> list[str]:
+    """The command that starts some processes on this machine."""
+    start = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
+    return [*start, *options, *map(str, arguments)]
+
+
+def run(command: list[str], *, code: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | ENVIRONMENT)
+    assert (done.returncode == 0) == (code == 0), done.stderr
+    return done
+
+
+def train(processes: int, folder: Path, out: Path, *sets: str, resume: bool = False) -> list[str]:
+    options = [part for one in (*SMALL, "training.epochs=2", *sets) for part in ("--set", one)]
+    command = ["train", folder, "--out", out, "--model", "drpn", *options, *(["--resume"] if resume else [])]
+    if processes == 1:
+        return [sys.executable, "-m", "drpn", *map(str, command)]
+    return torchrun(processes, "-m", "drpn", *command)
+
+
+def weights(out: Path) -> dict[str, torch.Tensor]:
+    return load_file(next((out / "bundle").rglob("*.safetensors")))
+
+
+def curve(out: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (out / "curve.jsonl").read_text().splitlines()]
+
+
+def test_parts_of_a_batch_differ_by_one_sample_at_most() -> None:
+    for length in range(40):
+        for size in range(1, 7):
+            parts = [Ranks(rank, size).part(length) for rank in range(size)]
+            assert [number for part in parts for number in range(length)[part]] == list(range(length))
+            lengths = [part.stop - part.start for part in parts]
+            assert max(lengths) - min(lengths) <= 1
+
+
+@pytest.mark.parametrize(
+    ("model", "sets"),
+    [
+        ("drpn", EVEN),
+        pytest.param("drpn", (*EVEN, "training.optimiser=lazy-adam", "training.decay=0.1"), marks=pytest.mark.real),
+        pytest.param("deepfm", (*EVEN, "training.loss=log"), marks=pytest.mark.real),
+    ],
+)
+def test_fifty_steps_have_the_loss_of_one_process(folder: Path, model: str, sets: tuple[str, ...]) -> None:
+    """Three processes and batches of 16: their parts differ in size, and the last batch is smaller than that."""
+    own = SMALL if model == "drpn" else SMALL[3:]
+    arguments = (TESTS / "ranks_worker.py", folder, model, 50, *own, *sets)
+    one = json.loads(run([sys.executable, *map(str, arguments)]).stdout)
+    several = json.loads(run(torchrun(3, *arguments)).stdout)
+    assert len(one["losses"]) >= 40
+    assert one["losses"] == pytest.approx(several["losses"], abs=1e-5)
+    assert one["losses"][0] != one["losses"][-1]
+    # the bias of a similarity has no effect: its gradient is rounding alone, which Adam makes large
+    for name in [name for name in one["sums"] if name.endswith(("similar.out.bias", "contrary.out.bias"))]:
+        del one["sums"][name], several["sums"][name]
+    assert one["sums"] == pytest.approx(several["sums"], rel=1e-3, abs=1e-4)
+
+
+def test_two_processes_train_and_evaluate_as_one(folder: Path, tmp_path: Path) -> None:
+    run(train(1, folder, tmp_path / "one", *EVEN))
+    done = run(train(2, folder, tmp_path / "two", *EVEN))
+    assert done.stdout.count("next: drpn evaluate") == 1
+    losses, aucs = ([[point[key] for point in curve(tmp_path / name)] for name in ("one", "two")]
+                    for key in ("loss", "validation_auc"))  # fmt: skip
+    assert losses[0] == pytest.approx(losses[1], abs=1e-5)
+    assert aucs[0] == pytest.approx(aucs[1], abs=1e-4)
+    files = [
+        sorted(str(file.relative_to(out)) for file in out.rglob("*")) for out in (tmp_path / "one", tmp_path / "two")
+    ]
+    assert files[0] == files[1]
+    asked = ("-m", "drpn", "evaluate", tmp_path / "two", "--json")
+    alone = json.loads(run([sys.executable, *map(str, asked)]).stdout)["rows"]
+    together = json.loads(run(torchrun(2, *asked)).stdout)["rows"]
+    for one, two in zip(alone, together, strict=True):
+        assert {key: one[key] for key in ("auc", "mrr", "ndcg@5", "ndcg@10")} == pytest.approx(
+            {key: two[key] for key in ("auc", "mrr", "ndcg@5", "ndcg@10")}, abs=1e-9
+        )
+
+
+def process_of(parent: int, rank: int) -> int:
+    """The process with this rank among the children of torchrun."""
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            is_child = int(path.joinpath("stat").read_text().rpartition(")")[2].split()[1]) == parent
+            if is_child and f"RANK={rank}".encode() in path.joinpath("environ").read_bytes().split(b"\0"):
+                return int(path.name)
+        except OSError:
+            continue
+    return 0
+
+
+@pytest.mark.real
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc to find a process")
+def test_a_killed_process_ends_the_job_and_a_restart_gives_the_same_weights(folder: Path, tmp_path: Path) -> None:
+    """With dropout, which is drawn by process and step."""
+    often, whole, killed = "training.save_seconds=0.05", tmp_path / "whole", tmp_path / "killed"
+    run(train(2, folder, whole, "training.epochs=4", often))
+    restarting = train(2, folder, killed, "training.epochs=4", often)
+    place = restarting.index("--nproc-per-node")
+    restarting[place:place] = ["--max-restarts", "1"]
+    with subprocess.Popen(restarting, env=os.environ | ENVIRONMENT, stderr=subprocess.PIPE, text=True) as process:
+        while not (killed / "checkpoint.safetensors").exists():
+            assert process.poll() is None
+            time.sleep(0.02)
+        os.kill(process_of(process.pid, 1), signal.SIGKILL)
+        _, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+    assert "another process of this training has ended" in errors or "SIGKILL" in errors or "-9" in errors
+    assert "resumed in epoch" in errors
+    one, two = weights(whole), weights(killed)
+    assert all(torch.equal(one[name], two[name]) for name in one)
+
+
+@pytest.mark.real
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc to find a process")
+def test_a_checkpoint_is_resumed_by_another_number_of_processes(folder: Path, tmp_path: Path) -> None:
+    run(train(1, folder, tmp_path / "whole", *EVEN, "training.epochs=2"))
+    with subprocess.Popen(
+        train(2, folder, tmp_path / "part", *EVEN, "training.save_seconds=0.05"),
+        env=os.environ | ENVIRONMENT, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        while not (tmp_path / "part" / "checkpoint.safetensors").exists():
+            assert process.poll() is None
+            time.sleep(0.02)
+        os.kill(process_of(process.pid, 1), signal.SIGKILL)
+        _, errors = process.communicate(timeout=120)
+    assert process.returncode != 0
+    assert "SIGKILL" in errors or "Signal 9" in errors
+    assert (
+        "resumed in epoch"
+        in run(train(3, folder, tmp_path / "part", *EVEN, "training.save_seconds=0.05", resume=True)).stderr
+    )
+    losses = [[point["loss"] for point in curve(tmp_path / name)] for name in ("whole", "part")]
+    assert losses[0] == pytest.approx(losses[1], abs=1e-5)
+
+
+@pytest.mark.real
+def test_an_error_of_the_first_process_is_told_once(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "taken"
+    out.mkdir()
+    (out / "other.txt").write_text("mine")
+    errors = run(train(2, folder, out), code=2).stderr
+    assert errors.count("holds other files; choose another folder") == 1
+    tce = run(train(2, folder, tmp_path / "tce", "training.loss=tce"), code=2).stderr
+    assert "train it in one process" in tce
