@@ -14,7 +14,8 @@ from drpn.bundle.stories import NewStory, StoryReader, as_utc
 from drpn.dataset.reader_columns import GROUP, ReaderColumns
 from drpn.dataset.text_vectors import TextVectors
 from drpn.errors import RunError, SettingsError
-from drpn.state.counts import LiveCounts, PageViews, Stories
+from drpn.state.counts import LiveCounts, Stories
+from drpn.state.page_views import PageViews
 from drpn.state.running import NEVER
 
 _NOW = np.iinfo(np.int64).max
