@@ -35,11 +35,6 @@ def stories_within_limit(encoded: Encoded) -> bool:
     return all(bool(_table(rows.candidate).abs().max() <= LIMIT) for rows in encoded.values())
 
 
-def users_within_limit(readers: Readers) -> bool:
-    """Whether `FastFusion` can score for these users."""
-    return all(bool(reader.user.abs().max() <= LIMIT) for reader in readers.values())
-
-
 class ViewConstants(NamedTuple):
     """What does not depend on users and stories, by view."""
 
@@ -61,19 +56,43 @@ def constants(model: Drpn) -> dict[str, ViewConstants]:
     }
 
 
+class FastUser(NamedTuple):
+    """A user as `FastFusion` reads one, by view."""
+
+    growth: dict[str, Tensor]
+    """exp(2u)/o, of all interests."""
+    interests: dict[str, Tensor]
+
+
+def fast_user(known: dict[str, ViewConstants], readers: Readers) -> FastUser | None:
+    """The one user of `readers`; None if `FastFusion` cannot score for this user."""
+    if not all(bool(reader.user.abs().max() <= LIMIT) for reader in readers.values()):
+        return None
+    # an o of 0 gives 1 / (inf + inf) = 0
+    return FastUser(
+        {name: torch.exp(2 * reader.user.flatten()) / known[name].out for name, reader in readers.items()},
+        {name: reader.interests[0].clone() for name, reader in readers.items()},
+    )
+
+
 class FastFusion:
     """Scores of candidates for one user, from the exponentials of stories."""
 
     def __init__(
-        self, known: dict[str, ViewConstants], encoded: Encoded, tables: dict[str, Tensor], readers: Readers
+        self, known: dict[str, ViewConstants], encoded: Encoded, tables: dict[str, Tensor], user: FastUser
     ) -> None:
-        """`readers` are those of one user, `tables` those of `exponentials`."""
-        self._views = []
-        for name, reader in readers.items():
-            out, start, constant = known[name]
-            # an o of 0 gives 1 / (inf + inf) = 0
-            growth = torch.exp(2 * reader.user.flatten()) / out
-            self._views.append((tables[name], encoded[name].plain, start, growth, constant, reader.interests[0]))
+        """`tables` are those of `exponentials`."""
+        self._views = [
+            (
+                tables[name],
+                encoded[name].plain,
+                known[name].start,
+                growth,
+                known[name].constant,
+                user.interests[name],
+            )
+            for name, growth in user.growth.items()
+        ]
 
     def scores(self, where: Tensor | slice) -> Tensor:
         """(candidates): the sum of the views' scores of some stories.
@@ -87,9 +106,9 @@ class FastFusion:
             else:
                 exponential, story = table.index_select(0, where), plain.index_select(0, where)
             ratio = torch.addcmul(start, exponential, growth).reciprocal_()
-            beta = constant - 2 * ratio.view(len(ratio), len(interests), -1).sum(-1)
-            scores.append((beta * torch.nn.functional.linear(story, interests)).sum(-1))
-        return scores[0] if len(scores) == 1 else torch.stack(scores).sum(0)
+            beta = torch.add(constant, ratio.view(len(ratio), len(interests), -1).sum(-1), alpha=-2)
+            scores.append(beta.mul_(story @ interests.T).sum(-1))
+        return scores[0] if len(scores) == 1 else torch.add(*scores)
 
 
 def parts(count: int) -> list[slice]:
