@@ -88,7 +88,7 @@ def read_user(connection: sqlite3.Connection, user: int) -> tuple[Profile, froze
     if seed is not None:
         as_of = None if seed[0] is None else from_microseconds(seed[0])
         body = json.loads(seed[1])
-        rows += seed_feedback(Profile(body["clicked"], body["skipped"], as_of), body["all"])
+        rows += seed_feedback(body["clicked"], body["skipped"], body["all"], as_of)
     return user_profile(rows, as_of)
 
 
