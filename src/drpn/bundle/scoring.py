@@ -13,8 +13,8 @@ from drpn.bundle.fast_fusion import (
     FastFusion,
     FastUser,
     constants,
-    exponentials,
     fast_user,
+    fusion_table,
     parts,
     stories_within_limit,
 )
@@ -106,7 +106,7 @@ class Scorer:
             readers = self._read_together([user.profile])[0].readers if user.readers is None else user.readers
             candidates = positions[None].to(self._device)
             return model.rank(self._stories.encoded, readers, candidates, context.to(self._device))[0].float().cpu()
-        scores = _match(FastFusion(self._constants, self._stories.encoded, self._stories.derived, user.fast), positions)
+        scores = _match(FastFusion(self._constants, self._stories.derived, user.fast), positions)
         if model.context is None:
             return scores
         counts: Tensor = model.context(context.story, context.page, context.user, (positions != 0)[None])[0]
@@ -173,4 +173,4 @@ def derived_tables(model: ClickModel, encoded: Any) -> Any:
     """The tables that a `Scorer` reads besides those of the model, for models that are faster with them; else None."""
     if not isinstance(model, Drpn) or not encoded or next(model.parameters()).is_cuda:
         return None
-    return exponentials(encoded) if stories_within_limit(encoded) else None
+    return fusion_table(encoded) if stories_within_limit(encoded) else None
