@@ -20,11 +20,12 @@ install: .venv/installed  ## Create .venv with the pinned versions
 demo: install  ## Simulate a live site and a noisy newsroom, then train, measure and explain small models; takes minutes
 	$(BIN)/drpn demo
 
-check: install  ## Check lint, types (mypy strict) and import contracts
+check: install  ## Check lint, types (mypy strict), import contracts and, with a network, known vulnerabilities
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python .ci/audit.py requirements.lock
 
 test-gpu: install  ## Run the tests that need a GPU
 	$(BIN)/python -m pytest -q -m gpu
