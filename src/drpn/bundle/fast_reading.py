@@ -39,7 +39,7 @@ class _Denoise(NamedTuple):
     out: Tensor
     """2 W^u_2 and, for the opposite sequence, -2 ReLU(gamma) W^u_4."""
     unopposed: Tensor | None
-    """What a story reads of an empty opposite sequence; None if the model reads one sequence."""
+    """The attention output over an empty opposite sequence; None if the model reads one sequence."""
 
 
 class _Side(NamedTuple):
