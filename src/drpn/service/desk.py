@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from drpn.batches.batch import Context
-from drpn.bundle.context import Asked
+from drpn.bundle.context import Asked, CountedView
 from drpn.bundle.files import Bundle
 from drpn.bundle.recommender import Recommender
 from drpn.bundle.scoring import ProfileStories, ReadProfile, Scorer, derived_tables
@@ -39,6 +39,8 @@ class ScoreRequest(NamedTuple):
     seconds: int
     page: str | None
     about: Mapping[str, str | float]
+    also: tuple[PageView, ...] = ()
+    """Page views of the user that count as if they were recorded, oldest first."""
 
 
 class Desk:
@@ -168,7 +170,10 @@ class Desk:
         asked = []
         for request in requests:
             assert request.pool.rows is not None
-            asked.append(Asked(request.user_id or "", request.pool.rows, request.seconds, request.page, request.about))
+            also = [self._counted(view) for view in request.also]
+            asked.append(
+                Asked(request.user_id or "", request.pool.rows, request.seconds, request.page, request.about, also)
+            )
         return counts.at_each(asked)
 
     def about(self, about: Mapping[str, str | float]) -> dict[str, str | float]:
@@ -193,9 +198,11 @@ class Desk:
             return
         if self._marks is not None:
             self._marks[self._store.mark(view.user_id)] = view.user_id
+        counts.record(view.user_id, *self._counted(view))
+
+    def _counted(self, view: PageView) -> CountedView:
         clicked = [news_id for news_id in view.shown if news_id in view.clicked]
-        seconds = int(view.time.timestamp())
-        counts.record(view.user_id, view.shown, clicked, seconds, view.page, self.about(view.about))
+        return CountedView(view.shown, clicked, int(view.time.timestamp()), view.page, self.about(view.about))
 
     def _erase(self, mark: str) -> None:
         """Forget a user, whom the log names by a mark alone."""
