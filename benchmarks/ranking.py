@@ -24,9 +24,10 @@ from drpn.dataset.folder import Dataset
 from drpn.models.catalogue import CATALOGUE
 from drpn.preparation.settings import DataSettings
 from drpn.recipes.prepare import prepare
-from drpn.service.newsroom import Newsroom, Variant
+from drpn.service.newsroom import Newsroom
 from drpn.service.requests import RankRequest
 from drpn.service.settings import NewsroomSettings
+from drpn.service.variants import Variant
 from drpn.store.opening import open_store
 from drpn.store.records import Impression, Shown
 from reporting import OUT, leave, table

@@ -15,7 +15,8 @@ from drpn.bundle.stories import NewStory, StoryReader, as_utc
 from drpn.dataset.reader_columns import GROUP, ReaderColumns
 from drpn.dataset.text_vectors import TextVectors
 from drpn.errors import RunError, SettingsError
-from drpn.state.counts import LONGEST_PART, LiveCounts, PageViews, Stories
+from drpn.state.counts import LiveCounts, Stories
+from drpn.state.page_views import LONGEST_PART, PageViews
 from drpn.state.running import NEVER
 
 _NOW = np.iinfo(np.int64).max
@@ -29,7 +30,7 @@ class CountedView(NamedTuple):
     """A page view of a user, complete with its clicks."""
 
     shown: Sequence[str]
-    clicked: Collection[str]
+    clicked: Sequence[str]
     seconds: int
     page: str | None
     about: About

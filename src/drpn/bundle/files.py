@@ -35,7 +35,7 @@ from drpn.layers.news import IdVectors, UserVectors
 from drpn.models.base import ClickModel, DataShape
 from drpn.models.catalogue import CATALOGUE
 from drpn.output import atomic_file, atomic_folder
-from drpn.state.counts import PAGE, PAIR
+from drpn.state.count_columns import PAGE, PAIR
 from drpn.version import VERSION
 from drpn.versioned import read_versioned, write_versioned
 

@@ -56,9 +56,9 @@ def serve(
     Example: `drpn serve run --store sqlite:///store.db --port 8000`
     """
     _require_extra()
-    from drpn.service.newsroom import Variant
     from drpn.service.running import Address
     from drpn.service.running import serve as run_service
+    from drpn.service.variants import Variant
 
     others = [_variant(text) for text in variant or ()]
     first = 1 - sum(share for _, _, share in others)

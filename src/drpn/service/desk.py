@@ -198,7 +198,8 @@ class Desk:
             return
         if self._marks is not None:
             self._marks[self._store.mark(view.user_id)] = view.user_id
-        counts.record(view.user_id, *self._counted(view))
+        counted = self._counted(view)
+        counts.record(view.user_id, counted.shown, counted.clicked, counted.seconds, counted.page, counted.about)
 
     def _counted(self, view: PageView) -> CountedView:
         clicked = [news_id for news_id in view.shown if news_id in view.clicked]

@@ -18,9 +18,10 @@ from drpn.errors import SettingsError
 from drpn.progress import Progress
 from drpn.service.app import create_app
 from drpn.service.http.settings import HttpSettings
-from drpn.service.newsroom import Newsroom, Variant
+from drpn.service.newsroom import Newsroom
 from drpn.service.settings import NewsroomSettings
 from drpn.service.signing import load_key
+from drpn.service.variants import Variant
 from drpn.store.base import Store
 from drpn.store.opening import open_store
 
