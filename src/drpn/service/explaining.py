@@ -1,6 +1,5 @@
 """Why a user gets a ranking: the weights of the user's stories, and what single stories change."""
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal
 
@@ -10,7 +9,7 @@ from drpn.bundle.scoring import ProfileStories
 from drpn.service.desk import Desk, ScoreRequest
 from drpn.service.requests import ExplainedCandidate, ExplainedStory, Explanation, Influence
 from drpn.service.users import KnownUser
-from drpn.state.profile import Entry, Profile
+from drpn.state.profile import Entry
 
 _MOST_INFLUENCES = 5
 """Stories that are named for each candidate."""
@@ -46,13 +45,6 @@ def explain(desk: Desk, variant: str, user_id: str, known: KnownUser, asked: Sco
     weights, aggregator = desk.scorer.weights(profile)
     sides = {side: _explained(desk, known, profile, side, weights[side]) for side in _SIDES}
     return Explanation(user_id, desk.name, variant, sides["clicked"], sides["skipped"], aggregator, tuple(candidates))
-
-
-def with_feedback(profile: Profile, clicked: Sequence[str], skipped: Sequence[str]) -> Profile:
-    """A profile after more clicks and skips, by the rule of `state.profile`: clicked beats skipped."""
-    clicks = [entry.news_id for entry in profile.clicked if entry.news_id not in clicked]
-    skips = [entry.news_id for entry in profile.skipped if entry.news_id not in skipped]
-    return Profile([*clicks, *clicked], [*skips, *skipped])
 
 
 def _without(profile: ProfileStories, side: Side, news_id: str) -> ProfileStories:

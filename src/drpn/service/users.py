@@ -1,6 +1,7 @@
 """The users that requests came from, as the store knows them; kept while no event changes them."""
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from drpn.state.profile import Profile
@@ -41,6 +42,13 @@ class Users:
         else:
             self._known.move_to_end(user_id)
         return known
+
+    def as_if_closed(self, user_id: str, views: Sequence[Impression]) -> KnownUser:
+        """A user as if some page views were stored and closed."""
+        if not views:
+            return self.get(user_id)
+        state = self._store.user(user_id, also=views)
+        return KnownUser(state.version, state.profile, state.clicked, state.erased, set())
 
     def peek(self, user_id: str) -> KnownUser | None:
         """A user if cached; may be called from any thread."""
