@@ -100,8 +100,9 @@ class Load:
         user = self._chance.choice(self._users)
         if not whole and self._chance.random() < FEEDBACK:
             self._number += 1
-            shown = [{"news_id": name} for name in self._chance.sample(self._stories, SHOWN)]
-            shown[0]["clicked"] = self._chance.random() < 0.1  # type: ignore[assignment]
+            names = self._chance.sample(self._stories, SHOWN)
+            shown: list[dict[str, str | bool]] = [{"news_id": name} for name in names]
+            shown[0]["clicked"] = self._chance.random() < 0.1
             return "/v1/impressions", {"impression_id": f"b{self._number}", "user_id": user, "shown": shown}
         body: dict[str, Any] = {"user_id": user, "count": SHOWN}
         if not whole:

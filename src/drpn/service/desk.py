@@ -181,6 +181,11 @@ class Desk:
         counts = self.recommender.counts
         return {} if counts is None else {name: value for name, value in about.items() if name in counts.columns}
 
+    @property
+    def reads_counts(self) -> bool:
+        """Whether the model knows how often each user was shown each story."""
+        return self.recommender.counts is not None
+
     def knows_page(self, page: str) -> bool:
         """Whether the story of a page has counts."""
         counts = self.recommender.counts

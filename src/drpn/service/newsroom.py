@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from drpn.bundle.card import card
+from drpn.bundle.card import card, trained
 from drpn.bundle.files import CARD
 from drpn.errors import DrpnError, RunError, SettingsError, StoreError
 from drpn.service.batching import Batcher, Waiting
@@ -34,6 +34,7 @@ from drpn.service.requests import (
 )
 from drpn.service.settings import NewsroomSettings
 from drpn.service.signing import KEY_BYTES, Signer, is_signed
+from drpn.service.skips import SkipRule
 from drpn.service.trying import as_if_closed, moved, open_views, tried_view
 from drpn.service.users import Users
 from drpn.service.variants import Shares, Variant
@@ -69,6 +70,7 @@ class Newsroom:
         """
         self._shares = Shares(variants)
         self.settings = settings or NewsroomSettings()
+        self._skip_rule = SkipRule(self.settings.skip_discount, self.settings.skip_half_life_hours)
         self._store, self._clock = store, clock
         self._signer = Signer(key or secrets.token_bytes(KEY_BYTES), timedelta(hours=self.settings.impression_hours))
         self._lock, self._reloading = threading.RLock(), threading.Lock()
@@ -124,7 +126,8 @@ class Newsroom:
                 first = prepared.desk.stories.pool([story.news_id for story in stories])
                 prepared = replace(prepared, asked=prepared.asked._replace(pool=first))
             assert prepared.known is not None
-            return explain(prepared.desk, prepared.variant, user_id, prepared.known, prepared.asked)
+            known, asked = prepared.known, prepared.asked
+            return explain(prepared.desk, prepared.variant, user_id, known, asked, prepared.skipped)
 
     def try_out(
         self,
@@ -154,7 +157,7 @@ class Newsroom:
             before, after = (
                 listed(replace(one, request=everything), some)[0] for one, some in zip(both, scores, strict=True)
             )
-        return moved(before, after[: request.count])
+        return moved(before, after[: request.count], both[1].skipped)
 
     # changes; all are durable when the future resolves, and known to the next ranking
 
@@ -232,6 +235,10 @@ class Newsroom:
         desk = self._desk(variant)
         file = desk.path / CARD
         return file.read_text(encoding="utf-8") if file.exists() else card(desk.bundle.manifest)
+
+    def trained(self, variant: str) -> datetime | None:
+        """When the training of a variant's bundle ended, UTC; None if the bundle does not say."""
+        return trained(self._desk(variant).bundle.manifest)
 
     # running
 
@@ -348,7 +355,7 @@ class Newsroom:
         """Prepare a request, as if the user had some other page views, too."""
         variant = self.variant_of(request.reader)
         known = None if request.reader is None else self._users.as_if_closed(request.reader, views)
-        prepared = prepare(request, variant, self._desks[variant], known, now)
+        prepared = prepare(request, variant, self._desks[variant], known, now, self._skip_rule)
         return as_if_closed(prepared, views) if views else prepared
 
     def _log(self, rankings: Sequence[LoggedRanking]) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from drpn.errors import SettingsError
 from drpn.progress import Progress
@@ -140,10 +141,10 @@ def check_keys(address: Address, store: Store, keys: Sequence[str]) -> None:
     )
 
 
-def run_app(app: object, bound: socket.socket, progress: Progress) -> None:
+def run_app(app: ASGIApp, bound: socket.socket, progress: Progress) -> None:
     """Answer requests until a signal comes."""
     config = uvicorn.Config(
-        app,  # type: ignore[arg-type]
+        app,
         access_log=False,
         log_config=None,
         server_header=False,

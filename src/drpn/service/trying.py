@@ -1,6 +1,6 @@
 """Feedback that is tried: page views that count as if they were stored and closed. Nothing of it is stored."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -8,6 +8,7 @@ from drpn.errors import SettingsError
 from drpn.service.desk import Desk
 from drpn.service.ranking import Prepared
 from drpn.service.requests import ListedStory, Moved, RankRequest
+from drpn.service.skips import Skipped
 from drpn.service.views import closed_view
 from drpn.store.base import Store
 from drpn.store.records import Impression, Shown, StoredImpression
@@ -41,8 +42,10 @@ def as_if_closed(prepared: Prepared, views: Sequence[Impression]) -> Prepared:
     return replace(prepared, asked=prepared.asked._replace(also=tuple(closed_view(view) for view in views)))
 
 
-def moved(before: Sequence[ListedStory], after: Sequence[ListedStory]) -> tuple[Moved, ...]:
-    """The stories of a list, compared with an earlier list that has them all."""
+def moved(
+    before: Sequence[ListedStory], after: Sequence[ListedStory], skipped: Mapping[str, Skipped]
+) -> tuple[Moved, ...]:
+    """The stories of a list, compared with an earlier list that has them all; those in `skipped` were lowered."""
     earlier = {story.news_id: story for story in before}
     return tuple(
         Moved(
@@ -52,6 +55,7 @@ def moved(before: Sequence[ListedStory], after: Sequence[ListedStory]) -> tuple[
             story.score,
             earlier[story.news_id].position + 1,
             story.position + 1,
+            (skipped[story.news_id].text,) if story.news_id in skipped else (),
         )
         for story in after
     )

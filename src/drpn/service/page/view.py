@@ -240,7 +240,7 @@ def _places(first: Iterable[Moved], plain: tuple[Moved, ...], explanation: Expla
                 f"{story.score_after:.3f}".replace("-", "−"),
                 f"{story.score_before:.3f}".replace("-", "−") if trial.click or trial.skip else None,
                 before.get(story.news_id),
-                _rule_lines(story, before.get(story.news_id), trial),
+                [*_rule_lines(story, before.get(story.news_id), trial), *story.lowered],
                 reasons,
             )
         )
