@@ -44,6 +44,15 @@ def serve(
         Path | None,
         typer.Option(metavar="FILE", help="File with a key that may do everything; `DRPN_KEY` works too."),
     ] = None,
+    skip_discount: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            help="How far a story goes down for each time that a reader was shown and skipped it, in standard "
+            "deviations of the scores of the list; it fades, by half in a day. Only for models that read no counts, "
+            "see docs/serving.md. 0 turns it off.",
+        ),
+    ] = 1.5,
 ) -> None:
     """Serve rankings over HTTP, and learn from feedback at once.
 
@@ -58,6 +67,7 @@ def serve(
     _require_extra()
     from drpn.service.running import Address
     from drpn.service.running import serve as run_service
+    from drpn.service.settings import NewsroomSettings
     from drpn.service.variants import Variant
 
     others = [_variant(text) for text in variant or ()]
@@ -71,6 +81,7 @@ def serve(
         Address(host=host, port=port, allow_hosts=tuple(allow_host or ())),
         bundles=bundles,
         key_file=key_file,
+        settings=NewsroomSettings(skip_discount=skip_discount),
         progress=progress.for_terminal(),
     )
 

@@ -25,7 +25,7 @@ class NewsroomSettings:
     """Stories that one request may list."""
     most_stories: int = 1_000
     """Stories that one ranking may return."""
-    skip_discount: float = 1.0
+    skip_discount: float = 1.5
     """How far a story goes down for each time that the user was shown and skipped it, in standard deviations of the
     scores of the list; for models that read no counts. 0 turns it off."""
     skip_half_life_hours: float = 24.0

@@ -43,9 +43,9 @@ class SkipRule:
 
     def skipped(self, user: KnownUser | None, seconds: float) -> dict[str, Skipped]:
         """The skipped stories of a user that go down at a moment; skips of a bundle have no time and do not count."""
-        found: dict[str, Skipped] = {}
+        lowered: dict[str, Skipped] = {}
         if user is None or not self.discount:
-            return found
+            return lowered
         for entry in user.profile.skipped:
             if isinstance(entry.moment, datetime):
                 hours = max(0.0, seconds - entry.moment.timestamp()) / 3600
@@ -53,8 +53,8 @@ class SkipRule:
                 faded = 0.5 ** (hours / self.half_life_hours)
                 times = user.times_skipped.get(entry.news_id, 1)
                 if faded >= _LEAST:
-                    found[entry.news_id] = Skipped(times, self.discount * times * faded)
-        return found
+                    lowered[entry.news_id] = Skipped(times, self.discount * times * faded)
+        return lowered
 
 
 def lower(
