@@ -51,7 +51,7 @@ class FastClock:
 
 @dataclass
 class Replayed:
-    """What the readers have done so far."""
+    """Counts of the readers' visits so far."""
 
     views: int = 0
     shown: int = 0

@@ -178,7 +178,7 @@ class LiveSite:
         second: NDArray[np.int64],
         clicked: NDArray[np.int64],
     ) -> tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]:
-        """Whether each page view has a next one in its session, when, and on the page of which story.
+        """Whether each page view has a next one in its session, its time, and the story of its page.
 
         `started` is the start of the session; `clicked` the story that was clicked, -1 for none, as for the front page.
         """

@@ -26,7 +26,7 @@ from drpn.logs.simulate.write import FIRST_DAY
 
 _DAY = 86_400
 _CHOICE = 60
-"""Stories of which a page shows a part: enough for pages of every length."""
+"""Stories to choose from: enough for pages of every length."""
 
 
 @dataclass(frozen=True)

@@ -147,9 +147,9 @@ def with_next_day(rng: np.random.Generator, stories: Stories, days: int, newsroo
     clickbait = rng.random(count) < newsroom.clickbait
     subtopic = rng.choice(len(topics.subtopics), size=count, p=topics.share)
     headlines, abstracts = write_headlines(rng, vocabulary, topics, subtopic, clickbait)
-    topic = topics.topic_of[stories.subtopic]
+    topic, many = topics.topic_of[stories.subtopic], len(topics.topics)
     # what the stories of a topic share is about their mean
-    shared = np.bincount(topic, stories.quality, len(topics.topics)) / np.maximum(np.bincount(topic), 1)
+    shared = np.bincount(topic, stories.quality, many) / np.maximum(np.bincount(topic, minlength=many), 1)
     quality, prominence, fade = _draw_qualities(rng, shared[topics.topic_of[subtopic]])
     hour = rng.choice(24, size=count, p=PUBLISHED_HOURS / PUBLISHED_HOURS.sum())
     added = {

@@ -101,7 +101,7 @@ class Change:
     news_id: str
     title: str
     repeated: bool
-    """Whether the profile has it already, so that the story only becomes the newest."""
+    """Whether the profile has it already, so that the story becomes the newest and is counted once more."""
 
 
 @dataclass(frozen=True)
