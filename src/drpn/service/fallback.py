@@ -64,7 +64,8 @@ class Fallback:
                 for news_id in dict.fromkeys((*some, *request.rules.pin))
                 if desk.stories.may_be_ranked(news_id, moment.timestamp())
             ]
-            pool = Pool(chosen, pool.positions[:0], [desk.stories.facts(news_id) for news_id in chosen], None)
+            facts = [desk.stories.facts(news_id) for news_id in chosen]
+            pool = Pool(chosen, pool.positions[:0], facts, None, np.array([one.expires for one in facts], np.float64))
             clicks = desk.popularity.clicks(chosen, moment.timestamp())
         plain = replace(request, diversity=0.0, fresh=0.0, popular=0.0)
         asked = ScoreRequest(request.reader, desk.profile(None, None), pool, int(moment.timestamp()), None, {})

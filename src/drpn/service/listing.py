@@ -32,10 +32,10 @@ class Facts(NamedTuple):
 def allowed(pool: Pool, request: RankRequest, hidden: frozenset[str], seconds: float) -> tuple[Mask, list[str]]:
     """Which stories of a pool may be listed, and a line for each rule that leaves some out."""
     mask, rules, notes = pool.expires > seconds, request.rules, list[str]()
-    place = pool.place
-    mask[[place[news_id] for news_id in {*hidden, *request.exclude} if news_id in place]] = False
+    mask[pool.places(hidden | set(request.exclude) if request.exclude else hidden)] = False
     if rules.none:
         return mask, notes
+    place = pool.place
     pinned = [place[news_id] for news_id in rules.pin if news_id in place and mask[place[news_id]]]
 
     def leave_out(which: Mask, why: str) -> None:

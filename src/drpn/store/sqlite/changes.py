@@ -61,12 +61,12 @@ class Changes:
         return hmac.digest(self._secret, f"{kind}\0{text}".encode(), "sha256")[:16]
 
     def once(
-        self, connection: sqlite3.Connection, key: str | None, content: str, change: Callable[[], Receipt]
+        self, connection: sqlite3.Connection, key: str | None, content: Callable[[], str], change: Callable[[], Receipt]
     ) -> Receipt:
         """Apply a change unless its idempotency key was used; then acknowledge it again, or refuse other content."""
         if key is None:
             return change()
-        hashed, fingerprint = self.keyed_hash("key", key), self.keyed_hash("content", content)
+        hashed, fingerprint = self.keyed_hash("key", key), self.keyed_hash("content", content())
         now = microseconds(self._clock())
         row = connection.execute("SELECT content, sequence, time FROM requests WHERE key = ?", (hashed,)).fetchone()
         if row is not None and row[2] >= now - self._key_time:

@@ -3,7 +3,6 @@
 import json
 import sqlite3
 import threading
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -95,17 +94,18 @@ def read_user(connection: sqlite3.Connection, user: int, also: Iterable[Feedback
         "SELECT news_id, clicked, skipped, times_skipped FROM feedback WHERE user = ?", (user,)
     ).fetchall()
     rows = [*(Feedback(*row) for row in stored), *also]
-    times = Counter[str]()
-    for row in rows:
-        times[row.news_id] += row.times_skipped
     seed = connection.execute("SELECT as_of, body FROM seeds WHERE user = ?", (user,)).fetchone()
     as_of = None
     if seed is not None:
         as_of = None if seed[0] is None else from_microseconds(seed[0])
         body = json.loads(seed[1])
-        rows += seed_feedback(Profile(body["clicked"], body["skipped"], as_of), body["all"])
+        rows += seed_feedback(body["clicked"], body["skipped"], body["all"], as_of)
     profile, clicked = user_profile(rows, as_of)
-    skipped = {entry.news_id: times[entry.news_id] for entry in profile.skipped if times[entry.news_id]}
+    times = dict.fromkeys((entry.news_id for entry in profile.skipped), 0)
+    for row in rows:
+        if row.times_skipped and row.news_id in times:
+            times[row.news_id] += row.times_skipped
+    skipped = {news_id: many for news_id, many in times.items() if many}
     return UserState(0, profile, clicked, erased=False, times_skipped=skipped)
 
 
