@@ -69,6 +69,26 @@ def test_a_trial_moves_the_list_like_real_feedback(plain: Running, kind: str) ->
         assert "In the profile already" in send(visitor, "u2", add=f"{kind}:fresh")
 
 
+def test_a_skip_is_seen_to_lower_a_story(plain: Running, room: Running) -> None:
+    """By the rule the page names it, on the front page and off it; a model that reads counts needs none."""
+    with visiting(plain) as visitor:
+        first = ids(visitor.get("/?user=new").text)[0]
+        tried = send(visitor, "new", add=f"skip:{first}")
+        words = "shown and skipped once, lowered"
+        if first in ids(tried):
+            assert f"Rule: {words}" in tried
+            assert ids(tried).index(first) > 0
+        else:
+            assert re.search(rf"was place 1, now place \d+, rule: {words}", tried)
+        plain.show("new", [first], complete=True)
+        plain.show("new", [first], complete=True)
+        plain.clock.now += timedelta(hours=80)  # faded, so that it is on the front page again
+        assert "Rule: shown and skipped 2 times, lowered" in visitor.get("/?user=new").text
+    with visiting(room) as visitor:
+        first = ids(visitor.get("/?user=new").text)[0]
+        assert "lowered" not in send(visitor, "new", add=f"skip:{first}")
+
+
 def test_readers_to_choose_from(plain: Running) -> None:
     def listed(visitor: TestClient) -> list[str]:
         return re.findall(r'<a href="/\?user=(\w+)"', visitor.get("/").text)

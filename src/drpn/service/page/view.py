@@ -260,17 +260,17 @@ def _rule_lines(story: Moved, before: int | None, trial: Trial) -> list[str]:
 
 
 def _gone(plain: tuple[Moved, ...], tried: tuple[Moved, ...], trial: Trial) -> list[Gone]:
-    now = {story.news_id: story.rank_after for story in tried}
+    now = {story.news_id: story for story in tried}
     gone = []
     for story in plain[:PLACES]:
-        place = now.get(story.news_id)
-        if place is not None and place <= PLACES:
+        moved = now.get(story.news_id)
+        if moved is not None and moved.rank_after <= PLACES:
             continue
         if story.news_id in trial.click:
             text = "clicked: readers do not get a story again"
-        elif place is None:
+        elif moved is None:
             text = "left out"
         else:
-            text = f"now place {place}"
+            text = ", ".join([f"now place {moved.rank_after}", *(f"rule: {rule}" for rule in moved.lowered)])
         gone.append(Gone(shown(story.title or story.news_id), story.rank_after, text))
     return gone
