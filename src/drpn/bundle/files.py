@@ -92,7 +92,7 @@ def _live_shape(dataset: Dataset) -> LiveShape | None:
 def write_bundle(
     folder: Path, model: ClickModel, *, name: str, settings: Any, dataset: Dataset, facts: dict[str, Any]
 ) -> None:
-    """Write the bundle of a model trained on a dataset; its manifest gets `facts`: metrics, training, commit, run."""
+    """Write the bundle of a model trained on a dataset; its manifest gets `facts`: metrics, training, commit, run …"""
     with atomic_folder(folder, replace=True) as scratch:
         weights = {key: value.detach().cpu().contiguous() for key, value in model.state_dict().items()}
         with atomic_file(scratch / WEIGHTS) as file:

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import numpy as np
 
-from drpn.bundle.card import card
+from drpn.bundle.card import card, trained
 from drpn.bundle.files import CARD
 from drpn.errors import DrpnError, RunError, SettingsError, StoreError
 from drpn.service.batching import Batcher, Waiting
 from drpn.service.desk import Desk, ScoreRequest
-from drpn.service.explaining import explain, with_feedback
+from drpn.service.explaining import explain
 from drpn.service.fallback import Fallback
 from drpn.service.ranking import Prepared, answer, listed, prepare
 from drpn.service.rates import click_rates
@@ -34,6 +34,8 @@ from drpn.service.requests import (
 )
 from drpn.service.settings import NewsroomSettings
 from drpn.service.signing import KEY_BYTES, Signer, is_signed
+from drpn.service.skips import SkipRule
+from drpn.service.trying import as_if_closed, moved, open_views, tried_view
 from drpn.service.users import Users
 from drpn.service.variants import Shares, Variant
 from drpn.store.base import Store
@@ -68,6 +70,7 @@ class Newsroom:
         """
         self._shares = Shares(variants)
         self.settings = settings or NewsroomSettings()
+        self._skip_rule = SkipRule(self.settings.skip_discount, self.settings.skip_half_life_hours)
         self._store, self._clock = store, clock
         self._signer = Signer(key or secrets.token_bytes(KEY_BYTES), timedelta(hours=self.settings.impression_hours))
         self._lock, self._reloading = threading.RLock(), threading.Lock()
@@ -123,7 +126,8 @@ class Newsroom:
                 first = prepared.desk.stories.pool([story.news_id for story in stories])
                 prepared = replace(prepared, asked=prepared.asked._replace(pool=first))
             assert prepared.known is not None
-            return explain(prepared.desk, prepared.variant, user_id, prepared.known, prepared.asked)
+            known, asked = prepared.known, prepared.asked
+            return explain(prepared.desk, prepared.variant, user_id, known, asked, prepared.skipped)
 
     def try_out(
         self,
@@ -133,38 +137,27 @@ class Newsroom:
         skipped: Sequence[str] = (),
         request: RankRequest | None = None,
     ) -> tuple[Moved, ...]:
-        """The first stories of a ranking, before and after clicks and skips are added to the profile; nothing is
-        stored. Stories are in their order after."""
+        """The first stories of the next ranking, before and after a page view with these clicks and skips; nothing is
+        stored. Stories are in their order after.
+
+        As the next request of the user does, it takes open page views as closed.
+        """
         check_id("user_id", user_id)
         request = replace(request or RankRequest(), user_id=user_id, personalize=True)
         with self._lock:
             self._follow()
-            before = self._prepare(request, self._clock())
-            for news_id in (*clicked, *skipped):
-                if not before.desk.stories.known(news_id):
-                    raise SettingsError(f"story '{news_id}' is not in the catalogue; put it first")
-            assert before.known is not None
-            changed = with_feedback(before.known.profile, clicked, skipped)
-            asked = before.asked._replace(profile=before.desk.profile(user_id, before.known, changed))
-            after = replace(before, asked=asked, hidden=before.hidden | frozenset(clicked))
-            scores = before.desk.scores([before.asked, asked], keep=False)
-            everything = replace(request, count=len(asked.pool))
-            lists = [
-                listed(replace(one, request=everything), score)[0]
-                for one, score in zip((before, after), scores, strict=True)
-            ]
-        earlier = {story.news_id: story for story in lists[0]}
-        return tuple(
-            Moved(
-                story.news_id,
-                story.title,
-                earlier[story.news_id].score,
-                story.score,
-                earlier[story.news_id].position + 1,
-                story.position + 1,
+            now = as_utc(self._clock())
+            moment = as_utc(request.moment or now)
+            desk = self._desks[self.variant_of(user_id)]
+            waiting = open_views(self._store, user_id, moment)
+            tried = tried_view(desk, request, clicked, skipped, moment)
+            both = [self._prepare(request, now, views) for views in (waiting, (*waiting, *tried))]
+            scores = desk.scores([one.asked for one in both], keep=False)
+            everything = replace(request, count=len(both[0].asked.pool))
+            before, after = (
+                listed(replace(one, request=everything), some)[0] for one, some in zip(both, scores, strict=True)
             )
-            for story in lists[1][: request.count]
-        )
+        return moved(before, after[: request.count], both[1].skipped)
 
     # changes; all are durable when the future resolves, and known to the next ranking
 
@@ -242,6 +235,10 @@ class Newsroom:
         desk = self._desk(variant)
         file = desk.path / CARD
         return file.read_text(encoding="utf-8") if file.exists() else card(desk.bundle.manifest)
+
+    def trained(self, variant: str) -> datetime | None:
+        """When the training of a variant's bundle ended, UTC; None if the bundle does not say."""
+        return trained(self._desk(variant).bundle.manifest)
 
     # running
 
@@ -354,10 +351,12 @@ class Newsroom:
         closing.add_done_callback(lambda _done: self._batcher.put_back(job))
         return True
 
-    def _prepare(self, request: RankRequest, now: datetime) -> Prepared:
+    def _prepare(self, request: RankRequest, now: datetime, views: Sequence[Impression] = ()) -> Prepared:
+        """Prepare a request, as if the user had some other page views, too."""
         variant = self.variant_of(request.reader)
-        known = None if request.reader is None else self._users.get(request.reader)
-        return prepare(request, variant, self._desks[variant], known, now)
+        known = None if request.reader is None else self._users.as_if_closed(request.reader, views)
+        prepared = prepare(request, variant, self._desks[variant], known, now, self._skip_rule)
+        return as_if_closed(prepared, views) if views else prepared
 
     def _log(self, rankings: Sequence[LoggedRanking]) -> None:
         if rankings:

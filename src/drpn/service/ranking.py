@@ -1,7 +1,8 @@
 """One ranking: a request is prepared, scored by a desk, listed, and answered with an impression id."""
 
 import secrets
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import numpy as np
@@ -11,6 +12,7 @@ from drpn.service.desk import Desk, ScoreRequest
 from drpn.service.listing import Facts, allowed, listing
 from drpn.service.requests import Answer, ListedStory, RankRequest
 from drpn.service.signing import Signer
+from drpn.service.skips import Skipped, SkipRule
 from drpn.service.stories import Pool
 from drpn.service.users import KnownUser
 from drpn.store.records import LoggedRanking, as_utc
@@ -28,9 +30,13 @@ class Prepared:
     moment: datetime
     hidden: frozenset[str]
     notes: tuple[str, ...]
+    skipped: Mapping[str, Skipped] = field(default_factory=dict)
+    """Stories that go down because the user skipped them."""
 
 
-def prepare(request: RankRequest, variant: str, desk: Desk, known: KnownUser | None, now: datetime) -> Prepared:
+def prepare(
+    request: RankRequest, variant: str, desk: Desk, known: KnownUser | None, now: datetime, rule: SkipRule
+) -> Prepared:
     """Look up the profile, the candidates and the context of a request."""
     user = request.reader
     if user is not None and known is not None and known.erased:
@@ -45,7 +51,8 @@ def prepare(request: RankRequest, variant: str, desk: Desk, known: KnownUser | N
     notes += [f"the model does not know the {name} of readers" for name in request.about if name not in about]
     asked = ScoreRequest(user, desk.profile(user, known), pool, int(seconds), page, about)
     hidden = frozenset[str]() if known is None else known.clicked
-    return Prepared(request, variant, desk, known, asked, moment, hidden, tuple(notes))
+    skipped = {} if desk.reads_counts else rule.skipped(known, seconds)
+    return Prepared(request, variant, desk, known, asked, moment, hidden, tuple(notes), skipped)
 
 
 def _pool(desk: Desk, request: RankRequest, seconds: float) -> tuple[Pool, list[str]]:
@@ -81,7 +88,7 @@ def listed(
         )
 
     mask, left_out = allowed(prepared.asked.pool, request, prepared.hidden, seconds)
-    stories, capped = listing(prepared.asked.pool, scores, mask, request, facts, seed)
+    stories, capped = listing(prepared.asked.pool, scores, mask, request, facts, seed, prepared.skipped)
     return stories, [*left_out, *capped]
 
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from drpn.state.profile import Entry, Event, Profile, ProfileState
-from drpn.store.records import LONGEST_ID, as_utc
+from drpn.store.records import LONGEST_ID, Impression, as_utc
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -18,11 +18,13 @@ _OFFSET = 1 << 63
 
 
 class Feedback(NamedTuple):
-    """The moments of a user's last click and last skip of a story, as bytes; None for never."""
+    """The moments of a user's last click and last skip of a story, as bytes (None for never), and how often it was
+    skipped."""
 
     news_id: str
     clicked: bytes | None
     skipped: bytes | None
+    times_skipped: int = 0
 
 
 def microseconds(moment: datetime) -> int:
@@ -72,6 +74,20 @@ def seed_feedback(
         *(Feedback(story, pack(time, "", place), None) for place, story in enumerate([*before, *newest])),
         *(Feedback(story, None, pack(time, "", place)) for place, story in enumerate(skipped)),
     ]
+
+
+def page_view_feedback(impression: Impression) -> list[Feedback]:
+    """The clicks and skips of a page view that is closed."""
+    assert impression.time is not None
+    time, positions = microseconds(impression.time), impression.positions()
+    feedback = []
+    for story in impression.shown:
+        moment = pack(time, impression.impression_id, positions[story.news_id])
+        if story.clicked:
+            feedback.append(Feedback(story.news_id, moment, None))
+        elif story.seen is not False:
+            feedback.append(Feedback(story.news_id, None, moment, times_skipped=1))
+    return feedback
 
 
 def _number(moment: bytes) -> int:

@@ -171,10 +171,10 @@ class SqliteStore:
 
     # questions
 
-    def user(self, user_id: str) -> UserState:
+    def user(self, user_id: str, *, also: Sequence[Impression] = ()) -> UserState:
         check_id("user_id", user_id)
         with self._readers.connection() as connection:
-            return queries.user_state(connection, user_id, self._changes.keyed_hash("user", user_id))
+            return queries.user_state(connection, user_id, self._changes.keyed_hash("user", user_id), also)
 
     def version(self, user_id: str) -> int:
         check_id("user_id", user_id)
