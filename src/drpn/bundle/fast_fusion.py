@@ -21,7 +21,7 @@ from torch import Tensor
 from drpn.models.drpn import Drpn, Encoded, Readers
 
 LIMIT = 20.0
-_AT_ONCE = 128
+_AT_ONCE = 256
 """Candidates scored together: their rows stay in the processor's cache."""
 
 

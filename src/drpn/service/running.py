@@ -19,6 +19,7 @@ from starlette.types import ASGIApp
 from drpn.errors import SettingsError
 from drpn.progress import Progress
 from drpn.service.app import create_app
+from drpn.service.garbage import few_full_collections
 from drpn.service.http.settings import HttpSettings
 from drpn.service.newsroom import Newsroom
 from drpn.service.settings import NewsroomSettings
@@ -170,7 +171,7 @@ def run_app(
         timeout_graceful_shutdown=30,
         backlog=1024,
     )
-    with _logging(logging.INFO if log_requests else logging.WARNING), _own_signals():
+    with _logging(logging.INFO if log_requests else logging.WARNING), _own_signals(), few_full_collections():
         _Server(config, progress, started).run(sockets=[bound])
 
 

@@ -40,7 +40,7 @@ class Event:
         object.__setattr__(self, "moment", _moment(moment, "moment"))
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, slots=True)
 class Entry:
     """One story of a profile and the moment of its last event; None if the moment is not known."""
 
