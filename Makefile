@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help install lock demo test test-gpu test-browser test-real test-all check format docs bench clean
+.PHONY: help install lock demo serve test test-gpu test-browser test-real test-all check format docs bench clean
 
 help:  ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:[^#]*## /\t/' | expand -t 12
@@ -20,11 +20,16 @@ install: .venv/installed  ## Create .venv with the pinned versions
 demo: install  ## Simulate a live site and a noisy newsroom, then train, measure and explain small models; takes minutes
 	$(BIN)/drpn demo
 
-check: install  ## Check lint, types (mypy strict) and import contracts
+serve: install  ## After make demo: serve its live site on the next day, with simulated readers; open the address it prints
+	@test -f demo/live/drpn-live/bundle/manifest.json || { echo "There is no demo to serve yet. Run: make demo (takes minutes)"; exit 1; }
+	$(BIN)/drpn replay demo/live/drpn-live demo/live/logs
+
+check: install  ## Check lint, types (mypy strict), import contracts and, with a network, known vulnerabilities
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python .ci/audit.py requirements.lock
 
 test-gpu: install  ## Run the tests that need a GPU
 	$(BIN)/python -m pytest -q -m gpu

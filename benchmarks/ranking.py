@@ -1,108 +1,69 @@
-"""Measure a running newsroom within one process: `python benchmarks/ranking.py`.
+"""Measure a running newsroom within one process: `python benchmarks/ranking.py --page docs/results/bench/ranking.md`.
 
-A DRPN of the paper's sizes with random weights, over a random log. Rankings of 100 candidates by many callers at once,
-20 % of the requests being feedback (a page view, which the user's next ranking closes), users drawn evenly; then
-rankings one at a time, of 100 candidates and of the whole catalogue. One thread computes unless said otherwise.
+Models of the paper's sizes with random weights, over a random log of 100,000 users and 20,000 live stories. Rankings of
+100 random candidates by many callers at once for 10,000 of the users, 20 % of the requests being feedback (a page view,
+which the user's next ranking closes); then rankings one at a time, of 100 candidates and of the whole catalogue. At
+last other users come, until the caches of users are full, and the largest memory is stated.
+
+The process has one core, and two for the whole catalogue. Processor time includes feedback and the callers.
 """
 
 import argparse
-import resource
+import os
 import tempfile
 import threading
 import time
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import torch
 
-from drpn.bundle.files import data_shape, write_bundle
-from drpn.dataset.folder import Dataset
-from drpn.models.catalogue import CATALOGUE
-from drpn.preparation.settings import DataSettings
-from drpn.recipes.prepare import prepare
-from drpn.service.newsroom import Newsroom, Variant
+from drpn.service.newsroom import Newsroom
 from drpn.service.requests import RankRequest
 from drpn.service.settings import NewsroomSettings
+from drpn.service.variants import Variant
 from drpn.store.opening import open_store
 from drpn.store.records import Impression, Shown
-from reporting import OUT, leave, table
+from measuring import Peak
+from random_bundle import SHOWN, bundle_in
+from reporting import OUT, leave, markdown, table
 
-SHOWN, VIEWS_OF_A_USER, WORDS = 10, 6, 3_000
-CANDIDATES, FEEDBACK = 100, 0.2
-
-
-def write_log(folder: Path, users: int, stories: int, rng: np.random.Generator) -> Path:
-    """A week of page views that ends now; every story is shown on the last day."""
-    folder.mkdir()
-    end = datetime.now(UTC).replace(tzinfo=None) - timedelta(minutes=5)
-    last_day = -(-stories // SHOWN)
-    count = users * VIEWS_OF_A_USER + last_day
-    seconds = np.sort(
-        np.concatenate([rng.integers(0, 7 * 86_400, count - last_day), rng.integers(0, 80_000, last_day)])
-    )
-    ago = seconds[::-1]
-    user = rng.permutation(np.arange(count) % users)
-    first = rng.integers(0, stories, count)
-    recent = np.flatnonzero(ago < 86_000)
-    first[recent[-last_day:]] = np.arange(last_day) * SHOWN % stories
-    shown = (first[:, None] + np.arange(SHOWN)) % stories
-    clicked = np.zeros(shown.shape, bool)
-    clicked[np.arange(count), rng.integers(0, SHOWN, count)] = True
-    times = np.datetime64(end, "us") - ago.astype("timedelta64[s]")
-    rows = {
-        "impression_id": np.repeat([f"i{number:08}" for number in range(count)], SHOWN),
-        "user_id": np.repeat([f"user{number}" for number in user.tolist()], SHOWN),
-        "time": np.repeat(times, SHOWN),
-        "news_id": [f"story{number}" for number in shown.ravel().tolist()],
-        "clicked": clicked.ravel(),
-        "position": np.tile(np.arange(SHOWN, dtype=np.int32), count),
-    }
-    pq.write_table(pa.table(rows), folder / "impressions.parquet")
-    titles = [" ".join(f"word{word}" for word in line) for line in rng.integers(0, WORDS, (stories, 10)).tolist()]
-    news = {
-        "news_id": [f"story{number}" for number in range(stories)],
-        "title": titles,
-        "category": [f"topic{number % 12}" for number in range(stories)],
-    }
-    pq.write_table(pa.table(news), folder / "news.parquet")
-    return folder
+CANDIDATES, FEEDBACK, CLICKED = 100, 0.2, 0.1
+HEADS = {
+    "rankings": "rankings",
+    "per_s": "per s",
+    "per_processor_s": "per processor s",
+    "p50_ms": "p50 ms",
+    "p95_ms": "p95 ms",
+    "p99_ms": "p99 ms",
+    "processor_ms": "processor ms per ranking",
+}
 
 
-def make_bundle(folder: Path, users: int, stories: int, model: str) -> Path:
-    """A bundle with random weights of the paper's sizes."""
-    rng = np.random.default_rng(1)
-    live = CATALOGUE[model].settings.context
-    settings = DataSettings(protocol="live" if live else "paper")
-    dataset: Dataset = prepare(write_log(folder / "logs", users, stories, rng), folder / "data", settings)
-    torch.manual_seed(1)
-    made = CATALOGUE[model].model(CATALOGUE[model].settings, data_shape(dataset)).eval()
-    write_bundle(folder / "bundle", made, name=model, settings=made.settings, dataset=dataset, facts={})
-    return folder / "bundle"
+def candidates(rng: np.random.Generator, stories: int) -> tuple[str, ...]:
+    """Stories drawn at random, a few of them twice."""
+    return tuple(f"story{number}" for number in rng.integers(0, stories, CANDIDATES).tolist())
 
 
 def together(newsroom: Newsroom, users: int, stories: int, callers: int, seconds: float) -> dict[str, Any]:
     """Many callers, each waiting for its answer; a fifth of the requests are feedback."""
     waits: list[list[float]] = [[] for _ in range(callers)]
     feedback = [0] * callers
-    stop = time.perf_counter() + seconds
+    stop, start = time.perf_counter() + seconds, time.monotonic_ns()
 
     def call(caller: int) -> None:
-        rng = np.random.default_rng(caller)
+        rng = np.random.default_rng(start + caller)
         while (before := time.perf_counter()) < stop:
             user = f"user{rng.integers(users)}"
             if rng.random() < FEEDBACK:
-                pages = rng.choice(stories, SHOWN, replace=False).tolist()
-                shown = tuple(Shown(f"story{number}", place == 0) for place, number in enumerate(pages))
+                pages, clicked = rng.integers(0, stories, SHOWN).tolist(), rng.random() < CLICKED
+                shown = [Shown(f"story{number}", bool(clicked and not place)) for place, number in enumerate(pages)]
                 feedback[caller] += 1
-                newsroom.record(Impression(f"{caller}-{feedback[caller]}", user, shown)).result()
+                name = f"{start}-{caller}-{feedback[caller]}"
+                newsroom.record(Impression(name, user, tuple({one.news_id: one for one in shown}.values()))).result()
             else:
-                first = int(rng.integers(stories - CANDIDATES))
-                candidates = tuple(f"story{number}" for number in range(first, first + CANDIDATES))
-                newsroom.rank(RankRequest(user, candidates))
+                newsroom.rank(RankRequest(user, candidates(rng, stories)))
                 waits[caller].append(1000 * (time.perf_counter() - before))
 
     processor, began = time.process_time(), time.perf_counter()
@@ -112,21 +73,20 @@ def together(newsroom: Newsroom, users: int, stories: int, callers: int, seconds
     for thread in threads:
         thread.join()
     wall, processor = time.perf_counter() - began, time.process_time() - processor
-    every = [wait for one in waits for wait in one]
-    return figures(every, wall, processor) | {"feedback": sum(feedback), "callers": callers}
+    return figures([wait for one in waits for wait in one], wall, processor)
 
 
 def figures(waits: list[float], wall: float, processor: float) -> dict[str, Any]:
-    """Rates and percentiles of rankings; the rate per processor second does not depend on what else runs."""
+    """Rates and percentiles of rankings; the rate per processor second depends little on what else runs."""
     p50, p95, p99 = np.percentile(waits, [50, 95, 99]).tolist()
     return {
         "rankings": len(waits),
-        "per_s": round(len(waits) / wall, 1),
-        "per_processor_s": round(len(waits) / processor, 1),
-        "p50_ms": round(p50, 2),
-        "p95_ms": round(p95, 2),
-        "p99_ms": round(p99, 2),
-        "processor_ms": round(1000 * processor / len(waits), 3),
+        "per_s": len(waits) / wall,
+        "per_processor_s": len(waits) / processor,
+        "p50_ms": p50,
+        "p95_ms": p95,
+        "p99_ms": p99,
+        "processor_ms": 1000 * processor / len(waits),
     }
 
 
@@ -135,59 +95,92 @@ def alone(newsroom: Newsroom, users: int, stories: int, *, whole: bool, count: i
     waits, rng = [], np.random.default_rng(9)
     processor, began = time.process_time(), time.perf_counter()
     for _ in range(count):
-        first = int(rng.integers(stories - CANDIDATES))
-        chosen = None if whole else tuple(f"story{number}" for number in range(first, first + CANDIDATES))
+        chosen = None if whole else candidates(rng, stories)
         before = time.perf_counter()
         newsroom.rank(RankRequest(f"user{rng.integers(users)}", chosen))
         waits.append(1000 * (time.perf_counter() - before))
     return figures(waits, time.perf_counter() - began, time.process_time() - processor)
 
 
+def visit(newsroom: Newsroom, users: range) -> None:
+    """Rank once for each user."""
+    for first in range(users.start, users.stop, 16):
+        some = range(first, min(first + 16, users.stop))
+        waiting = [newsroom.submit(RankRequest(f"user{user}", ("story1",))) for user in some]
+        for future in waiting:
+            future.result()
+
+
+def pin(cores: set[int]) -> None:
+    """Run all threads of this process on these cores."""
+    for thread in Path("/proc/self/task").iterdir():
+        os.sched_setaffinity(int(thread.name), cores)
+
+
+def measure(bundle: Path, scratch: Path, options: argparse.Namespace) -> dict[str, Any]:
+    """All figures of one bundle."""
+    every = sorted(os.sched_getaffinity(0))
+    pin({every[0]})
+    memory = Peak(torch.device("cpu"))
+    store = open_store(f"sqlite:///{scratch / 'store.db'}")
+    began = time.perf_counter()
+    newsroom = Newsroom([Variant("a", bundle)], store, NewsroomSettings(seconds=10))
+    started = time.perf_counter() - began
+    visit(newsroom, range(options.visitors))  # so that caches are as in a running service
+    before, rows = newsroom.figures(), {}
+    for callers in options.callers:
+        rows[f"{CANDIDATES} candidates, {callers} callers, {FEEDBACK:.0%} feedback"] = together(
+            newsroom, options.visitors, options.news, callers, options.seconds
+        )
+    after = newsroom.figures()
+    hits, misses = after.reader_hits - before.reader_hits, after.reader_misses - before.reader_misses
+    some = options.visitors, options.news
+    rows[f"{CANDIDATES} candidates, one at a time"] = alone(newsroom, *some, whole=False, count=1000)
+    pin(set(every[:2]))
+    rows["whole catalogue, one at a time"] = alone(newsroom, *some, whole=True, count=100)
+    visit(newsroom, range(options.visitors, min(options.users, options.most_visitors)))
+    peak = memory.megabytes()
+    newsroom.close()
+    store.close()
+    pin(set(every))
+    return {"rows": rows, "started_s": round(started, 1), "hits": hits / (hits + misses), "peak_mb": peak}
+
+
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--users", type=int, default=10_000)
-    parser.add_argument("--stories", type=int, default=20_000)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", nargs="+", default=["drpn"])
+    parser.add_argument("--users", type=int, default=100_000, help="that the bundle knows")
+    parser.add_argument("--visitors", type=int, default=10_000, help="users that requests come from")
+    parser.add_argument("--most-visitors", type=int, default=50_000, help="users that come before memory is measured")
+    parser.add_argument("--news", type=int, default=20_000)
     parser.add_argument("--seconds", type=float, default=20.0)
-    parser.add_argument("--callers", type=int, nargs="*", default=[1, 8])
-    parser.add_argument("--model", default="drpn")
-    parser.add_argument("--folder", type=Path, help="keep the bundle here, and use it again")
+    parser.add_argument("--callers", type=int, nargs="*", default=[8])
+    parser.add_argument("--folder", type=Path, help="keep bundles here, and use them again")
+    parser.add_argument("--page", type=Path, help="write the table as Markdown, too")
     parser.add_argument("--out", type=Path, default=OUT)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = options.folder or Path(scratch) / "made"
-        folder.mkdir(parents=True, exist_ok=True)
-        bundle = folder / "bundle"
-        if not bundle.exists():
-            bundle = make_bundle(folder, options.users, options.stories, options.model)
-        store = open_store(f"sqlite:///{Path(scratch) / 'store.db'}")
-        began = time.perf_counter()
-        newsroom = Newsroom([Variant("a", bundle)], store, NewsroomSettings(seconds=10))
-        print(f"started in {time.perf_counter() - began:.1f} s, {newsroom.figures().live_stories:,} live stories")
-        rows = {}
-        began = time.perf_counter()
-        for number in range(0, options.users, 16):  # every user comes once, so that caches are as in a running service
-            waiting = [newsroom.submit(RankRequest(f"user{user}", ("story1",))) for user in range(number, number + 16)]
-            for future in waiting:
-                future.result()
-        print(f"every user once in {time.perf_counter() - began:.1f} s")
-        rows["100 candidates, one at a time"] = alone(newsroom, options.users, options.stories, whole=False, count=300)
-        rows["whole catalogue, one at a time"] = alone(newsroom, options.users, options.stories, whole=True, count=20)
-        for callers in options.callers:
-            rows[f"100 candidates, {callers} callers, 20 % feedback"] = together(
-                newsroom, options.users, options.stories, callers, options.seconds
-            )
-        known = newsroom.figures()
-        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        newsroom.close()
-        store.close()
-    heads = ["rankings", "per_s", "per_processor_s", "p50_ms", "p95_ms", "p99_ms", "processor_ms"]
-    table(["what", *heads], [[name, *(row[head] for head in heads)] for name, row in rows.items()])
-    hits = known.reader_hits / (known.reader_hits + known.reader_misses)
-    print(f"\npeak memory {memory:,.0f} MB, {hits:.0%} of the users read from the cache, {known.batches:,} batches")
-    sizes = {"users": options.users, "stories": options.stories, "model": options.model}
-    leave("ranking", {**sizes, "rows": rows, "memory_mb": round(memory), "hits": hits}, [], options.out)
+    results: dict[str, Any] = {}
+    for model in options.models:
+        with tempfile.TemporaryDirectory() as name:
+            scratch = Path(name)
+            bundle = bundle_in(options.folder or scratch, options.users, options.news, model)
+            results[model] = measure(bundle, scratch, options)
+    heads = ["model", "what", *HEADS.values()]
+    rows = [[model, what, *row.values()] for model, facts in results.items() for what, row in facts["rows"].items()]
+    table(heads, rows)
+    notes = [
+        f"{model}: {options.users:,} users and {options.news:,} live stories, rankings for {options.visitors:,} users, "
+        f"{facts['hits']:.0%} of them read from the cache at the first measurement; {facts['peak_mb']:,} MB of memory "
+        f"at most, after {options.most_visitors:,} users came; started in {facts['started_s']:g} s."
+        for model, facts in results.items()
+    ]
+    print("", *notes, sep="\n")
+    leave("ranking", {"users": options.users, "stories": options.news, "models": results}, [], options.out)
+    if options.page:
+        text = ["Rankings within one process, on one core, and on two for the whole catalogue.", *notes]
+        markdown(options.page, "Speed of a newsroom", heads, rows, text, "ranking")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -45,6 +46,29 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         parts = [text.rjust(width) if right else text.ljust(width)
                  for text, width, right in zip(line, widths, numeric, strict=True)]  # fmt: skip
         print("  ".join(parts).rstrip())
+
+
+def markdown(
+    page: Path, title: str, heads: Sequence[str], rows: Sequence[Sequence[object]], text: Sequence[str], script: str
+) -> None:
+    """Write a page with a table, the machine behind it, and the script that writes it."""
+    about = machine()
+    where = f"{about['processor']}, {about['cores']} cores, PyTorch {about['torch']}, commit {about['commit']}"
+    right = [":" if not isinstance(value, str) else "" for value in rows[0]]
+    lines = [
+        f"# {title}",
+        "",
+        *(line for paragraph in text for line in (*textwrap.wrap(paragraph, 120), "")),
+        f"{where}; load before measuring {about['load_before']}.",
+        "",
+        f"| {' | '.join(heads)} |",
+        f"|{'|'.join(f'---{side}' for side in right)}|",
+        *(f"| {' | '.join(_cell(value) for value in row)} |" for row in rows),
+        "",
+        f"Written by `python benchmarks/{script}.py --page FILE`.",
+    ]
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def _cell(value: object) -> str:

@@ -1,11 +1,13 @@
-"""Load a running service: `python benchmarks/serving.py`.
+"""Load a running service: `python benchmarks/serving.py --page docs/results/bench/serving.md`.
 
-Starts `drpn serve` at loopback and calls it for thousands of users; one request in five is feedback, so caches earn
-their hits. Three phases: a fixed number of requests per second, as many as possible over a few connections, and
-rankings of the whole live catalogue. Each prints requests per second, p50, p95, p99 and errors. At a fixed rate, the
-time of a request starts when it is due, so that a slow answer also delays those behind it.
+Starts `drpn serve` at loopback with a bundle of 100,000 users and 20,000 live stories, and calls it for 10,000 of the
+users; one request in five is feedback, so that caches earn their hits. Every user comes once before the measurements.
+Three phases: a fixed number of requests per second, as many as possible over a few connections, and rankings of the
+whole live catalogue. At a fixed rate, the time of a request starts when it is due, so that a slow answer also delays
+those behind it.
 
-On a machine with several cores, the service gets one core and the load the others.
+The service gets one core, and two for the whole catalogue; the load gets the others. Processor time is that of the
+service, for feedback and rankings together, divided by the rankings. It depends little on what else the machine does.
 """
 
 import argparse
@@ -19,22 +21,30 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
-from drpn.bundle.files import Bundle, data_shape, write_bundle
-from drpn.logs.simulate import SimulationSettings, simulate
-from drpn.models.catalogue import CATALOGUE
-from drpn.recipes.prepare import prepare
-from reporting import OUT, leave, table
+from drpn.bundle.files import Bundle
+from random_bundle import bundle_in
+from reporting import OUT, leave, markdown, table
 
-CANDIDATES, SHOWN, FEEDBACK = 100, 10, 0.2
+CANDIDATES, SHOWN, FEEDBACK, CLICKED = 100, 10, 0.2, 0.1
 ADDRESS = re.compile(r"serving at http://[\d.]+:(\d+)")
+HEADS = {
+    "phase": "phase",
+    "requests": "requests",
+    "per_s": "per s",
+    "p50_ms": "p50 ms",
+    "p95_ms": "p95 ms",
+    "p99_ms": "p99 ms",
+    "errors": "errors",
+    "fallbacks": "fallbacks",
+    "processor_ms": "processor ms per ranking",
+}
 
 
 @dataclass
@@ -43,23 +53,29 @@ class Phase:
 
     name: str
     milliseconds: dict[str, list[float]] = field(default_factory=lambda: {"rank": [], "feedback": []})
-    errors: int = 0
+    errors: dict[str, int] = field(default_factory=lambda: {"rank": 0, "feedback": 0})
     fallbacks: int = 0
     seconds: float = 0.0
+    processor: float = 0.0
+    """Seconds of processor time that the service used."""
 
-    def row(self, kind: str) -> dict[str, Any]:
-        """The figures of one kind of request."""
+    def rows(self) -> list[dict[str, Any]]:
+        """The figures of each kind of request."""
+        return [self._row(kind) for kind, times in self.milliseconds.items() if times]
+
+    def _row(self, kind: str) -> dict[str, Any]:
         times = self.milliseconds[kind]
-        p50, p95, p99 = np.percentile(times, [50, 95, 99]) if times else (0.0, 0.0, 0.0)
+        p50, p95, p99 = np.percentile(times, [50, 95, 99]).tolist()
         return {
             "phase": self.name,
             "requests": kind,
             "per_s": len(times) / self.seconds,
-            "p50_ms": float(p50),
-            "p95_ms": float(p95),
-            "p99_ms": float(p99),
-            "errors": self.errors,
-            "fallbacks": self.fallbacks,
+            "p50_ms": p50,
+            "p95_ms": p95,
+            "p99_ms": p99,
+            "errors": self.errors[kind],
+            "fallbacks": self.fallbacks if kind == "rank" else None,
+            "processor_ms": 1000 * self.processor / len(times) if kind == "rank" else None,
         }
 
 
@@ -91,8 +107,8 @@ class Connection:
 class Load:
     """Random requests: rankings of some candidates, or of all live stories, and page views."""
 
-    def __init__(self, port: int, users: list[str], stories: list[str], *, seed: int = 0) -> None:
-        self._port, self._users, self._stories = port, users, stories
+    def __init__(self, service: "Service", users: list[str], stories: list[str], *, seed: int = 0) -> None:
+        self._service, self._users, self._stories = service, users, stories
         self._chance, self._number = random.Random(seed), 0
 
     def request(self, *, whole: bool = False) -> tuple[str, dict[str, Any]]:
@@ -100,8 +116,8 @@ class Load:
         user = self._chance.choice(self._users)
         if not whole and self._chance.random() < FEEDBACK:
             self._number += 1
-            shown = [{"news_id": name} for name in self._chance.sample(self._stories, SHOWN)]
-            shown[0]["clicked"] = self._chance.random() < 0.1  # type: ignore[assignment]
+            shown: list[dict[str, Any]] = [{"news_id": name} for name in self._chance.sample(self._stories, SHOWN)]
+            shown[0]["clicked"] = self._chance.random() < CLICKED
             return "/v1/impressions", {"impression_id": f"b{self._number}", "user_id": user, "shown": shown}
         body: dict[str, Any] = {"user_id": user, "count": SHOWN}
         if not whole:
@@ -111,70 +127,112 @@ class Load:
     async def one(self, connection: Connection, phase: Phase, due: float, *, whole: bool = False) -> None:
         """Send one request and note its time since it was due."""
         path, body = self.request(whole=whole)
+        kind = "rank" if path == "/v1/rank" else "feedback"
         try:
             status, content = await connection.send(path, body)
         except (OSError, asyncio.IncompleteReadError):
-            phase.errors += 1
+            phase.errors[kind] += 1
             return
-        phase.milliseconds["rank" if path == "/v1/rank" else "feedback"].append(1000 * (time.perf_counter() - due))
-        phase.errors += status != 200
+        phase.milliseconds[kind].append(1000 * (time.perf_counter() - due))
+        phase.errors[kind] += status != 200
         phase.fallbacks += b'"fallback":true' in content
 
-    async def encode(self) -> None:
-        """Ask for every story once: a story of the bundle is encoded when it is first asked for."""
-        connection = Connection(self._port)
-        for first in range(0, len(self._stories), CANDIDATES):
-            await connection.send("/v1/rank", {"candidates": self._stories[first : first + CANDIDATES]})
-        connection.close()
+    def everybody(self, callers: int) -> None:
+        """Rank for every user and every story once, so that caches are as in a service that runs for long."""
 
-    async def paced(self, rate: float, seconds: float) -> Phase:
+        async def call(users: list[str]) -> None:
+            connection = Connection(self._service.port)
+            for user in users:
+                some = self._chance.sample(self._stories, min(CANDIDATES, len(self._stories)))
+                await connection.send("/v1/rank", {"user_id": user, "candidates": some})
+            connection.close()
+
+        async def calls() -> None:
+            await asyncio.gather(*(call(self._users[first::callers]) for first in range(callers)))
+
+        asyncio.run(calls())
+
+    def paced(self, rate: float, seconds: float) -> Phase:
         """A fixed number of requests per second, whatever the answers take."""
         phase, free, tasks = Phase(f"{rate:g} requests/s"), list[Connection](), set[asyncio.Task[None]]()
-        start = time.perf_counter()
 
         async def call(due: float) -> None:
-            connection = free.pop() if free else Connection(self._port)
+            connection = free.pop() if free else Connection(self._service.port)
             await self.one(connection, phase, due)
             free.append(connection)
 
-        for number in range(int(rate * seconds)):
-            due = start + number / rate
-            await asyncio.sleep(max(0.0, due - time.perf_counter()))
-            tasks.add(asyncio.create_task(call(due)))
-        await asyncio.gather(*tasks)
-        phase.seconds = time.perf_counter() - start
-        for connection in free:
-            connection.close()
-        return phase
+        async def calls() -> None:
+            start = time.perf_counter()
+            for number in range(int(rate * seconds)):
+                due = start + number / rate
+                await asyncio.sleep(max(0.0, due - time.perf_counter()))
+                tasks.add(asyncio.create_task(call(due)))
+            await asyncio.gather(*tasks)
+            for connection in free:
+                connection.close()
 
-    async def saturated(self, name: str, callers: int, seconds: float, *, whole: bool = False) -> Phase:
+        return self._measured(phase, calls)
+
+    def saturated(self, name: str, callers: int, seconds: float, *, whole: bool = False) -> Phase:
         """Callers that each send the next request as soon as they have an answer."""
-        phase, start = Phase(name), time.perf_counter()
+        phase, end = Phase(name), time.perf_counter() + seconds
 
         async def call() -> None:
-            connection = Connection(self._port)
-            while (now := time.perf_counter()) < start + seconds:
+            connection = Connection(self._service.port)
+            while (now := time.perf_counter()) < end:
                 await self.one(connection, phase, now, whole=whole)
             connection.close()
 
-        await asyncio.gather(*(call() for _ in range(callers)))
+        async def calls() -> None:
+            await asyncio.gather(*(call() for _ in range(callers)))
+
+        return self._measured(phase, calls)
+
+    def _measured(self, phase: Phase, calls: Callable[[], Any]) -> Phase:
+        processor, start = self._service.processor(), time.perf_counter()
+        asyncio.run(calls())
         phase.seconds = time.perf_counter() - start
+        phase.processor = self._service.processor() - processor
         return phase
 
 
+class Service:
+    """A running `drpn serve`."""
+
+    def __init__(self, process: subprocess.Popen[str], port: int) -> None:
+        self.process, self.port = process, port
+
+    def processor(self) -> float:
+        """Seconds of processor time so far."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def megabytes(self, kind: str) -> float:
+        """Memory: VmRSS is that of now, VmHWM the largest so far."""
+        lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith(kind)) / 1024
+
+    def pin(self, cores: set[int]) -> None:
+        """Run all threads on these cores."""
+        for thread in Path(f"/proc/{self.process.pid}/task").iterdir():
+            with suppress(ProcessLookupError):
+                os.sched_setaffinity(int(thread.name), cores)
+
+
 @contextmanager
-def serving(bundle: Path, folder: Path, cores: set[int]) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """The service while the block runs: its process and its port."""
+def serving(bundle: Path, folder: Path, cores: set[int]) -> Iterator[Service]:
+    """The service while the block runs."""
     process = subprocess.Popen(
         [sys.executable, "-m", "drpn.cli", "serve", bundle, "--store", f"sqlite:///{folder}/store.db", "--port", "0"],
-        env=os.environ | {"OMP_NUM_THREADS": str(len(cores))},
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
         stdout=subprocess.DEVNULL,
         stderr=(folder / "log").open("w"),
         text=True,
     )
-    os.sched_setaffinity(process.pid, cores)
     try:
-        yield process, wait_for(lambda: _port(folder / "log", process))
+        service = Service(process, wait_for(lambda: _port(folder / "log", process)))
+        service.pin(cores)
+        yield service
     finally:
         process.terminate()
         process.wait()
@@ -198,71 +256,80 @@ def wait_for(value: Callable[[], int | None], seconds: float = 600.0) -> int:
     raise SystemExit("the service did not start in time")
 
 
-def make_bundle(folder: Path, model: str, users: int, news: int) -> Path:
-    """A bundle of a simulated newsroom with random weights: they do not change the time that a ranking takes."""
-    simulate(folder / "logs", SimulationSettings(users=users, news=news))
-    dataset = prepare(folder / "logs", folder / "data")
-    torch.manual_seed(0)
-    settings = CATALOGUE[model].settings
-    network = CATALOGUE[model].model(settings, data_shape(dataset)).eval()
-    write_bundle(folder / "bundle", network, name=model, settings=settings, dataset=dataset, facts={})
-    return folder / "bundle"
+def measure(bundle: Path, scratch: Path, options: argparse.Namespace) -> dict[str, Any]:
+    """All figures of one bundle."""
+    every = sorted(os.sched_getaffinity(0))
+    data = Bundle.open(bundle).data
+    known, stories = list(data.user_ids)[1:], list(data.news_ids)[1:]
+    visitors = known[: options.visitors]
+    visitors += [f"new-{number}" for number in range(options.visitors - len(visitors))]
+    began = time.perf_counter()
+    with serving(bundle, scratch, {every[0]}) as service:
+        started = time.perf_counter() - began
+        os.sched_setaffinity(0, every[1:] or every)
+        load = Load(service, visitors, stories)
+        load.everybody(options.callers)
+        phases = [
+            load.paced(options.rate, options.seconds),
+            load.saturated(f"{options.callers} callers", options.callers, options.seconds),
+        ]
+        service.pin(set(every[:2]))
+        phases.append(load.saturated("whole catalogue", 1, min(10.0, options.seconds), whole=True))
+        memory = {"now": round(service.megabytes("VmRSS")), "peak": round(service.megabytes("VmHWM"))}
+    os.sched_setaffinity(0, every)
+    return {
+        "users": len(known),
+        "stories": len(stories),
+        "visitors": len(visitors),
+        "started_s": round(started, 1),
+        "phases": [row for phase in phases for row in phase.rows()],
+        "megabytes": memory,
+    }
 
 
-def memory(process: subprocess.Popen[str]) -> float:
-    """Megabytes that the service uses now."""
-    lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1024
+def sentence(model: str, facts: dict[str, Any]) -> str:
+    """The measurements in words."""
+    return (
+        f"{model}: {facts['users']:,} users and {facts['stories']:,} live stories, requests for "
+        f"{facts['visitors']:,} users; {facts['megabytes']['peak']:,} MB of memory at most, "
+        f"{facts['megabytes']['now']:,} MB at the end; started in {facts['started_s']:g} s."
+    )
 
 
 def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bundle", type=Path, help="by default a simulated newsroom and a model of the paper's sizes")
-    parser.add_argument("--model", default="drpn", help="model of the simulated newsroom")
-    parser.add_argument("--users", type=int, default=10_000)
-    parser.add_argument("--news", type=int, default=5_000)
+    parser.add_argument("--bundle", type=Path, help="by default one of random weights for each model")
+    parser.add_argument("--models", nargs="+", default=["drpn"], help="models of the bundles, at the paper's sizes")
+    parser.add_argument("--users", type=int, default=100_000, help="that the bundle knows")
+    parser.add_argument("--visitors", type=int, default=10_000, help="users that requests come from")
+    parser.add_argument("--news", type=int, default=20_000)
     parser.add_argument("--rate", type=float, default=50.0, help="requests per second of the first phase")
     parser.add_argument("--callers", type=int, default=8, help="connections of the second phase")
     parser.add_argument("--seconds", type=float, default=30.0, help="for each phase")
+    parser.add_argument("--folder", type=Path, help="keep bundles here, and use them again")
+    parser.add_argument("--page", type=Path, help="write the table as Markdown, too")
     parser.add_argument("--out", type=Path, default=OUT)
     options = parser.parse_args()
-    every = sorted(os.sched_getaffinity(0))
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        bundle = options.bundle or make_bundle(folder, options.model, options.users, options.news)
-        data = Bundle.open(bundle).data
-        users, stories = list(data.user_ids)[1:], list(data.news_ids)[1:]
-        users += [f"new-{number}" for number in range(max(0, options.users - len(users)))]
-        with serving(bundle, folder, {every[0]}) as (process, port):
-            if len(every) > 1:
-                os.sched_setaffinity(0, every[1:])
-            load = Load(port, users, stories)
-            asyncio.run(load.encode())
-            warm = asyncio.run(load.saturated("warm-up", options.callers, min(5.0, options.seconds)))
-            started = memory(process)
-            phases = [
-                asyncio.run(load.paced(options.rate, options.seconds)),
-                asyncio.run(load.saturated(f"{options.callers} callers", options.callers, options.seconds)),
-                asyncio.run(load.saturated("whole catalogue", 1, min(10.0, options.seconds), whole=True)),
-            ]
-            used = memory(process)
-    rows = [phase.row(kind) for phase in phases for kind in ("rank", "feedback") if phase.milliseconds[kind]]
-    table(
-        ["phase", "requests", "per s", "p50 ms", "p95 ms", "p99 ms", "errors", "fallbacks"],
-        [list(row.values()) for row in rows],
-    )
-    print(f"\n{len(users):,} users, {len(stories):,} stories, memory {started:,.0f} MB, at the end {used:,.0f} MB")
-    facts = {
-        "users": len(users),
-        "stories": len(stories),
-        "feedback": FEEDBACK,
-        "warm_up_errors": warm.errors,
-        "phases": rows,
-        "megabytes": [started, used],
-        "cores": {"service": 1, "load": max(1, len(every) - 1)},
-    }
-    leave("serving", facts, [], options.out)
+    results: dict[str, Any] = {}
+    for model in ["given"] if options.bundle else options.models:
+        with tempfile.TemporaryDirectory() as name:
+            scratch = Path(name)
+            bundle = options.bundle or bundle_in(options.folder or scratch, options.users, options.news, model)
+            results[model] = measure(bundle, scratch, options)
+    rows = [[model, *row.values()] for model, facts in results.items() for row in facts["phases"]]
+    heads, notes = ["model", *HEADS.values()], [sentence(*pair) for pair in results.items()]
+    table(heads, rows)
+    print("", *notes, sep="\n")
+    leave("serving", {"feedback": FEEDBACK, "candidates": CANDIDATES, "models": results}, [], options.out)
+    if options.page:
+        text = [
+            f"Rankings of {CANDIDATES} random candidates, or of all live stories; {FEEDBACK:.0%} of the other requests "
+            "are feedback. The service has one core, and two for the whole catalogue. Processor time is that of the "
+            "service for feedback and rankings together.",
+            *notes,
+        ]
+        markdown(options.page, "Speed of the service", heads, rows, text, "serving")
 
 
 if __name__ == "__main__":

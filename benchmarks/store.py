@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ def write(store: Store, callers: int, seconds: float) -> tuple[float, list[float
             ).result()
             waits[caller].append(1000 * (time.perf_counter() - before))
 
-    run_all([lambda caller=caller: call(caller) for caller in range(callers)])  # type: ignore[misc]
+    run_all([partial(call, caller) for caller in range(callers)])
     every = [wait for one in waits for wait in one]
     return len(every) / (time.perf_counter() - start), every
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from drpn.batches.batch import Batch, Context, ProfileRows, Profiles, RowBatch
 from drpn.layers.news import IdVectors, UserVectors
-from drpn.state.counts import PAGE, PAIR
+from drpn.state.count_columns import PAGE, PAIR
 
 _PROFILE = {field.name for field in fields(Profiles)}
 

@@ -18,9 +18,10 @@ from drpn.models.base import ClickModel
 from drpn.models.catalogue import CATALOGUE
 from drpn.preparation.settings import DataSettings
 from drpn.recipes.prepare import prepare
-from drpn.service.newsroom import Newsroom, Variant
+from drpn.service.newsroom import Newsroom
 from drpn.service.requests import Answer
 from drpn.service.settings import NewsroomSettings
+from drpn.service.variants import Variant
 from drpn.store.base import Store
 from drpn.store.opening import open_store
 from drpn.store.records import Impression, Shown

@@ -11,7 +11,7 @@ from drpn.batches.samples import Plan
 from drpn.batches.tables import Counts, Tables
 from drpn.models.base import ClickModel, DataShape
 from drpn.models.catalogue import CATALOGUE
-from drpn.state.counts import PAGE, PAIR
+from drpn.state.count_columns import PAGE, PAIR
 from drpn.training.optimiser import build_optimiser
 from drpn.training.settings import TrainingSettings
 from drpn.training.steps import Stepper

@@ -15,7 +15,7 @@ from drpn.batches.tables import Counts, Tables
 from drpn.models.base import DataShape
 from drpn.models.catalogue import CATALOGUE
 from drpn.progress import Silent
-from drpn.state.counts import PAGE, PAIR
+from drpn.state.count_columns import PAGE, PAIR
 from drpn.training.loop import CURVE, Loop
 from drpn.training.settings import TrainingSettings
 

@@ -15,7 +15,7 @@ from drpn.evaluation.metrics import measure
 from drpn.logs.simulate import SimulationSettings, simulate
 from drpn.preparation.settings import DataSettings
 from drpn.recipes.prepare import prepare
-from drpn.state.counts import PAIR
+from drpn.state.count_columns import PAIR
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from drpn.layers.context import FEATURES, TEXT, ContextView, LiveShape, Pieces, Quantiles, derive
-from drpn.state.counts import PAGE, PAIR, USER_PAGE, USER_PAIR
+from drpn.state.count_columns import PAGE, PAIR, USER_PAGE, USER_PAIR
 
 USER_COLUMNS = (4, 3)
 """Codes of two columns of the reader."""

@@ -19,7 +19,7 @@ from drpn.errors import LogError
 from drpn.preparation.settings import DataSettings
 from drpn.progress import Silent
 from drpn.recipes.prepare import prepare
-from drpn.state.counts import PAGE
+from drpn.state.count_columns import PAGE
 from reference import raw_logs
 
 START = datetime(2026, 3, 2, 7)

@@ -11,7 +11,7 @@ import pytest
 import live_site
 from drpn.dataset.folder import SPLITS, Dataset
 from drpn.preparation.settings import DataSettings
-from drpn.state.counts import PAGE, PAIR
+from drpn.state.count_columns import PAGE, PAIR
 from drpn.state.profile import Event, ProfileState
 from live_site import LIVE, Impression, prepared
 from reference.live_counts import known_before

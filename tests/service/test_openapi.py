@@ -21,8 +21,9 @@ from schemathesis.specs.openapi.checks import (
 
 from drpn.service.app import create_app
 from drpn.service.http.settings import HttpSettings
-from drpn.service.newsroom import Newsroom, Variant
+from drpn.service.newsroom import Newsroom
 from drpn.service.settings import NewsroomSettings
+from drpn.service.variants import Variant
 from drpn.store.base import Store
 from drpn.store.records import Story
 

@@ -13,11 +13,12 @@ import pytest
 
 from drpn.errors import ImpressionIdError, OverloadError, RunError, SettingsError
 from drpn.service.desk import Desk
-from drpn.service.newsroom import Newsroom, Variant
+from drpn.service.newsroom import Newsroom
 from drpn.service.rates import wilson
 from drpn.service.requests import RankRequest, Rules
 from drpn.service.settings import NewsroomSettings
 from drpn.service.signing import PREFIX, load_key
+from drpn.service.variants import Variant
 from drpn.store.records import Click, Impression, Shown, Story
 from live_newsroom import STORIES, Made, Running, running, scores
 

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from drpn.state.counts import LONGEST_PART, PAGE, PAIR, Known, LiveCounts, PageViews, Stories, parts
+from drpn.state.count_columns import PAGE, PAIR
+from drpn.state.counts import Known, LiveCounts, Stories
 from drpn.state.moving_profile import profiles_before
+from drpn.state.page_views import LONGEST_PART, PageViews, parts
 from drpn.state.profile import Event, ProfileState
 from drpn.state.running import NEVER
 from reference.live_counts import Story, View, known_before

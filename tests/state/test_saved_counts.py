@@ -8,8 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from drpn.state.counts import DAY, HOUR, KEPT, PAIR, Known, LiveCounts, PageViews, Stories, parts
+from drpn.state.count_columns import DAY, HOUR, PAIR
+from drpn.state.counts import KEPT, Known, LiveCounts, Stories
 from drpn.state.keys import KeyRows
+from drpn.state.page_views import PageViews, parts
 
 NEWS, USERS, SIZE = 40, 15, 5
 START = 1_600_000_000

@@ -5,6 +5,7 @@ A kind of store makes a subclass with a fixture `opener`: a function that opens 
 
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
@@ -124,6 +125,34 @@ class StoreConformance:
         assert sides(store.user("anna")) == ("", "ac")
         store.add_click(Click("i", "anna", "d", NOON)).result()
         assert sides(store.user("anna")) == ("d", "ac")
+
+    def test_skips_are_counted(self, store: Store, clock: Clock) -> None:
+        for number in range(3):
+            store.add_impression(page(-3 + number, stories="ab" if number else "abc", complete=True)).result()
+        store.add_impression(page(-3, user="ben", complete=True)).exception()  # refused: the id is taken
+        assert store.user("anna").times_skipped == {"a": 3, "b": 3, "c": 1}
+        store.add_click(Click("i-3", "anna", "a")).result()
+        assert store.user("anna").times_skipped == {"b": 3, "c": 1}
+        clock.now += MINUTE
+        store.add_impression(page(0, stories="bd")).result()
+        assert store.user("anna").times_skipped == {"b": 3, "c": 1}  # open: nothing is a skip yet
+        store.close_for("anna").result()
+        assert store.user("anna").times_skipped == {"b": 4, "c": 1, "d": 1}
+
+    def test_a_user_as_if_page_views_were_stored(self, store: Store) -> None:
+        store.add_impression(page(-9, stories="abcd", clicked="a", complete=True)).result()
+        before, events = store.user("anna"), store.last_sequence()
+        also = [page(-2, stories="ace", clicked="e"), page(-1, stories="cdf", clicked="d")]
+        expected = store.user("anna", also=also)
+        assert (store.user("anna"), store.last_sequence()) == (before, events)
+        assert store.user("stranger", also=[page(-1, stories="ab", clicked="b")]).profile.clicked[0].news_id == "b"
+        for impression in also:
+            store.add_impression(impression).result()
+        store.close_for("anna").result()
+        stored = store.user("anna")
+        assert expected == replace(stored, version=before.version)
+        assert sides(stored) == ("aed", "bcf")
+        assert stored.times_skipped == {"b": 1, "c": 3, "f": 1}
 
     def test_repeated_clicks_count_once(self, store: Store) -> None:
         store.add_impression(page(0)).result()

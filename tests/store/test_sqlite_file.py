@@ -16,6 +16,7 @@ import pytest
 
 from drpn.errors import RefusedError, SettingsError, StoreBusyError, StoreError
 from drpn.state.profile import Profile
+from drpn.store.moments import pack
 from drpn.store.opening import open_store
 from drpn.store.records import Click, Impression, LoggedRanking, Receipt, Seed, Story, shown_stories
 from drpn.store.settings import StoreSettings
@@ -79,6 +80,7 @@ def test_every_commit_is_synced(store: SqliteStore) -> None:
 SYNCED = """
 import os, sys, threading
 from drpn.store.opening import open_store
+from drpn.store.moments import pack
 from drpn.store.records import Impression, shown_stories
 
 store = open_store("sqlite:///" + sys.argv[1])
@@ -300,8 +302,22 @@ def test_migrations_keep_what_is_stored(file: Path, monkeypatch: pytest.MonkeyPa
         store = opened(file)
         assert store._connection.execute("SELECT x FROM later ORDER BY x").fetchall() == [(1,), (2,)]
         assert store.user("anna") == before
-        assert store._connection.execute("PRAGMA user_version").fetchone() == (3,)
+        assert store._connection.execute("PRAGMA user_version").fetchone() == (len(steps),)
         store.close()
+
+
+def test_a_store_of_the_first_format_counts_each_skip_once(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:1])
+    opened(file).close()
+    with sqlite3.connect(file) as connection:
+        connection.execute("INSERT INTO users VALUES (1, 'anna', 5)")
+        for story, clicked, skipped in (("a", None, pack(7, "i", 1)), ("b", pack(7, "i", 0), None)):
+            connection.execute("INSERT INTO feedback VALUES (1, ?, ?, ?)", (story, clicked, skipped))
+    connection.close()
+    monkeypatch.undo()
+    store = opened(file)
+    assert store.user("anna").times_skipped == {"a": 1}
+    store.close()
 
 
 def test_a_failed_migration_changes_nothing(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

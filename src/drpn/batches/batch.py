@@ -128,9 +128,9 @@ class Context(TensorFields):
     user: Int[Tensor, "B user"] = _ABSENT
     """Codes of what the log says of the user, such as the device; no columns without counts, as for the next two."""
     story: Float[Tensor, "B C story"] = _ABSENT
-    """Counts for each candidate: the columns `state.counts.PAIR`."""
+    """Counts for each candidate: the columns `state.count_columns.PAIR`."""
     page: Float[Tensor, "B page"] = _ABSENT
-    """Counts for the user and the page: the columns `state.counts.PAGE`."""
+    """Counts for the user and the page: the columns `state.count_columns.PAGE`."""
 
     def __post_init__(self) -> None:
         self._fill_absent(self.moment, "user", "story", "page")

@@ -1,5 +1,6 @@
 """The model card: a bundle described for human readers."""
 
+from datetime import datetime
 from typing import Any
 
 from drpn.escape import markdown
@@ -11,7 +12,7 @@ def card(manifest: dict[str, Any]) -> str:
     lines = [
         f"# {manifest['model']}",
         "",
-        "A news recommender trained with drpn. It ranks stories by what a user clicked and skipped.",
+        "Ranks news stories for a user by the stories that the user clicked and skipped. Trained with drpn.",
         "",
         "## Data",
         "",
@@ -33,9 +34,20 @@ def card(manifest: dict[str, Any]) -> str:
         *[f"- {name} = {value}" for name, value in manifest["settings"].items()],
         "",
         f"drpn {manifest['drpn']}, commit {manifest.get('commit') or 'not known'}, seed "
-        f"{manifest.get('training', {}).get('seed', 'not known')}.",
+        f"{manifest.get('training', {}).get('seed', 'not known')}. Trained: {_trained(manifest)}.",
     ]
     return "\n".join(lines) + "\n"
+
+
+def trained(manifest: dict[str, Any]) -> datetime | None:
+    """When the training ended, UTC; None in bundles of older versions."""
+    text = manifest.get("trained")
+    return None if text is None else datetime.fromisoformat(text)
+
+
+def _trained(manifest: dict[str, Any]) -> str:
+    moment = trained(manifest)
+    return "not known" if moment is None else f"{moment:%Y-%m-%d %H:%M} UTC"
 
 
 def _profiles(data: dict[str, Any]) -> list[str]:

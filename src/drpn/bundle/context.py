@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,13 +16,26 @@ from drpn.bundle.waiting import WaitingView, WaitingViews
 from drpn.dataset.reader_columns import GROUP, ReaderColumns
 from drpn.dataset.text_vectors import TextVectors
 from drpn.errors import RunError, SettingsError
-from drpn.state.counts import LiveCounts, PageViews, Stories
+from drpn.state.counts import LiveCounts, Stories
+from drpn.state.page_views import LONGEST_PART, PageViews, midnight
 from drpn.state.publication import UNPUBLISHED, Appearances, id_number, id_numbers
 from drpn.state.running import NEVER
 from drpn.state.text_sums import units
 
 About = Mapping[str, str | float]
 """Facts about a reader, such as the device."""
+
+
+class CountedView(NamedTuple):
+    """A page view of a user, complete with its clicks."""
+
+    shown: Sequence[str]
+    clicked: Sequence[str]
+    seconds: int
+    page: str | None
+    about: About
+    unseen: Sequence[str] = ()
+    """Stories of the page that the user did not see."""
 
 
 class Asked(NamedTuple):
@@ -33,6 +47,8 @@ class Asked(NamedTuple):
     seconds: int
     page: str | None
     about: About
+    also: Sequence[CountedView] = ()
+    """Page views of the user that count as if they were recorded, oldest first."""
 
 
 class LiveContext:
@@ -151,7 +167,10 @@ class LiveContext:
         contexts: dict[int, Context] = {}
         by_second: dict[int, list[int]] = {}
         for place, request in enumerate(requests):
-            by_second.setdefault(request.seconds, []).append(place)
+            if request.also:
+                contexts[place] = self._as_if_recorded(request)
+            else:
+                by_second.setdefault(request.seconds, []).append(place)
         for second, places in by_second.items():  # requests of different seconds would count as earlier page views
             some = [requests[place] for place in places]
             codes = np.stack([self._user_codes(self._user(request.user), request.about) for request in some])
@@ -175,6 +194,48 @@ class LiveContext:
                 arrays = (codes[number : number + 1], pairs[None, part], known.page[number : number + 1])
                 contexts[place] = Context(torch.tensor([second]), *(torch.from_numpy(array) for array in arrays))
         return [contexts[place] for place in range(len(requests))]
+
+    def _as_if_recorded(self, request: Asked) -> Context:
+        """The context of a request after page views that are not recorded.
+
+        `LiveCounts.observe` gives the counts before each page view of a part: the request is the last one of a part
+        that is forgotten.
+        """
+        row, seconds = self._user(request.user) or self._next_user, request.seconds
+        views = [(self.rows(view.shown), view) for view in request.also]
+        # strictly earlier seconds count, and a part is of one day and has a limited length
+        earliest = max(seconds - LONGEST_PART + 1, midnight(seconds))
+        times = [min(max(view.seconds, earliest), seconds - 1) for view in request.also]
+        published, seen = np.array(self._counts.stories.published), self._user_codes(row, {})
+        codes = []
+        for time, (stories, view) in zip(times, views, strict=True):
+            published[stories] = np.where(published[stories] == UNPUBLISHED, time, published[stories])
+            seen = self._with(seen, view.about)
+            codes.append(seen)
+        codes.append(self._with(seen, request.about))
+        counts = copy.copy(self._counts)
+        counts.stories = replace(counts.stories, published=published)
+        sizes = [len(stories) for stories, _ in views]
+        clicked = np.array([news_id in view.clicked for _, view in views for news_id in view.shown], np.bool_)
+        nothing = np.zeros(len(request.rows), np.bool_)
+        pages = [*(view.page for view in request.also), request.page]
+        known = counts.observe(
+            PageViews(
+                np.full(len(codes), row, np.int64),
+                np.array([*times, seconds], np.int64),
+                np.array([self._stories.get(page, 0) if page else 0 for page in pages], np.int64),
+                self._groups(np.stack(codes)),
+                np.zeros(len(codes), np.bool_),
+                np.cumsum([0, *sizes, len(request.rows)]),
+                np.concatenate([*(stories for stories, _ in views), request.rows]),
+                np.concatenate([clicked, nothing]),
+                np.concatenate([~clicked, nothing]),
+            ),
+            record=False,
+        )
+        pairs = known.pairs[sum(sizes) :].astype(np.float16)  # half precision, as in `at`
+        arrays = (codes[-1][None], pairs[None], known.page[-1:])
+        return Context(torch.tensor([seconds]), *(torch.from_numpy(array) for array in arrays))
 
     def record(
         self,
@@ -258,6 +319,10 @@ class LiveContext:
         seen = self._later_codes.get(row)
         if seen is None:
             seen = self._codes[row if row < len(self._codes) else 0]
+        return self._with(seen, about)
+
+    def _with(self, seen: NDArray[np.int32], about: About) -> NDArray[np.int32]:
+        """The columns of a user, with some replaced by others."""
         codes = np.array(seen)
         for place, code in self._columns.codes(about)[0].items():
             codes[place] = code

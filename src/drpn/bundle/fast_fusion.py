@@ -21,13 +21,14 @@ from torch import Tensor
 from drpn.models.drpn import Drpn, Encoded, Readers
 
 LIMIT = 20.0
-_AT_ONCE = 128
+_AT_ONCE = 256
 """Candidates scored together: their rows stay in the processor's cache."""
 
 
-def exponentials(encoded: Encoded) -> dict[str, Tensor]:
-    """exp(2c) of each story, by view."""
-    return {view: torch.exp(2 * _table(rows.candidate)) for view, rows in encoded.items()}
+def fusion_table(encoded: Encoded) -> Tensor:
+    """A row for each story: exp(2c) of all views, then the vectors of all views that the score compares with."""
+    rows = encoded.values()
+    return torch.cat([*(torch.exp(2 * _table(view.candidate)) for view in rows), *(view.plain for view in rows)], dim=1)
 
 
 def stories_within_limit(encoded: Encoded) -> bool:
@@ -35,61 +36,69 @@ def stories_within_limit(encoded: Encoded) -> bool:
     return all(bool(_table(rows.candidate).abs().max() <= LIMIT) for rows in encoded.values())
 
 
-def users_within_limit(readers: Readers) -> bool:
-    """Whether `FastFusion` can score for these users."""
-    return all(bool(reader.user.abs().max() <= LIMIT) for reader in readers.values())
+def view_names(model: Drpn) -> list[str]:
+    """The views that a model has."""
+    return [name for name in ("semantic", "collaborative") if hasattr(model, name)]
 
 
-class ViewConstants(NamedTuple):
-    """What does not depend on users and stories, by view."""
+class Constants(NamedTuple):
+    """What does not depend on users and stories, of all views."""
 
     out: Tensor
-    """o, of all interests."""
+    """o"""
     start: Tensor
     """1/o"""
     constant: Tensor
-    """sum(o) + b of each interest."""
+    """(1, views, interests): sum(o) + b"""
 
 
-def constants(model: Drpn) -> dict[str, ViewConstants]:
-    """The constants of the views that a model has."""
-    views = {name: getattr(model, name, None) for name in ("semantic", "collaborative")}
-    return {
-        name: ViewConstants(out := view.fusion.out.flatten(), 1 / out, view.fusion.out.sum(-1) + view.fusion.bias)
-        for name, view in views.items()
-        if view is not None
-    }
+def constants(model: Drpn) -> Constants:
+    """The constants of a model."""
+    nets = [model.view(name).fusion for name in view_names(model)]
+    out = torch.cat([net.out.flatten() for net in nets])
+    return Constants(out, 1 / out, torch.stack([net.out.sum(-1) + net.bias for net in nets])[None])
+
+
+class FastUser(NamedTuple):
+    """A user as `FastFusion` reads one."""
+
+    growth: Tensor
+    """exp(2u)/o, of all views."""
+    interests: Tensor
+    """(views, interests, size)"""
+
+
+def fast_user(known: Constants, readers: Readers) -> FastUser | None:
+    """The one user of `readers`; None if `FastFusion` cannot score for this user."""
+    user = torch.cat([reader.user.flatten() for reader in readers.values()])
+    if not bool(user.abs().max() <= LIMIT):
+        return None
+    # an o of 0 gives 1 / (inf + inf) = 0
+    return FastUser(torch.exp(2 * user) / known.out, torch.cat([reader.interests for reader in readers.values()]))
 
 
 class FastFusion:
-    """Scores of candidates for one user, from the exponentials of stories."""
+    """Scores of candidates for one user, from the table of stories."""
 
-    def __init__(
-        self, known: dict[str, ViewConstants], encoded: Encoded, tables: dict[str, Tensor], readers: Readers
-    ) -> None:
-        """`readers` are those of one user, `tables` those of `exponentials`."""
-        self._views = []
-        for name, reader in readers.items():
-            out, start, constant = known[name]
-            # an o of 0 gives 1 / (inf + inf) = 0
-            growth = torch.exp(2 * reader.user.flatten()) / out
-            self._views.append((tables[name], encoded[name].plain, start, growth, constant, reader.interests[0]))
+    def __init__(self, known: Constants, table: Tensor, user: FastUser) -> None:
+        """`table` is that of `fusion_table`."""
+        self._known, self._table, self._user = known, table, user
 
     def scores(self, where: Tensor | slice) -> Tensor:
         """(candidates): the sum of the views' scores of some stories.
 
         A slice of positions is read in place; at a tensor of positions, rows are gathered.
         """
-        scores = []
-        for table, plain, start, growth, constant, interests in self._views:
-            if isinstance(where, slice):
-                exponential, story = table[where], plain[where]
-            else:
-                exponential, story = table.index_select(0, where), plain.index_select(0, where)
-            ratio = torch.addcmul(start, exponential, growth).reciprocal_()
-            beta = constant - 2 * ratio.view(len(ratio), len(interests), -1).sum(-1)
-            scores.append((beta * torch.nn.functional.linear(story, interests)).sum(-1))
-        return scores[0] if len(scores) == 1 else torch.stack(scores).sum(0)
+        _, start, constant = self._known
+        growth, interests = self._user
+        rows = self._table[where] if isinstance(where, slice) else self._table.index_select(0, where)
+        count, (views, number, size) = len(rows), interests.shape
+        ratio = torch.addcmul(start, rows[:, : len(start)], growth).reciprocal_()
+        sums = ratio.view(count, views, number, size).sum(-1)  # (C views F)
+        beta = torch.add(constant, sums, alpha=-2)
+        stories = rows[:, len(start) :].view(count, views, size)
+        products = torch.bmm(stories.transpose(0, 1), interests.transpose(1, 2))  # (views C F)
+        return beta.mul_(products.transpose(0, 1)).sum((1, 2))
 
 
 def parts(count: int) -> list[slice]:

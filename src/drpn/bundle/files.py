@@ -35,7 +35,7 @@ from drpn.layers.news import IdVectors, UserVectors
 from drpn.models.base import ClickModel, DataShape
 from drpn.models.catalogue import CATALOGUE
 from drpn.output import atomic_file, atomic_folder
-from drpn.state.counts import PAGE, PAIR
+from drpn.state.count_columns import PAGE, PAIR
 from drpn.version import VERSION
 from drpn.versioned import read_versioned, write_versioned
 
@@ -92,7 +92,7 @@ def _live_shape(dataset: Dataset) -> LiveShape | None:
 def write_bundle(
     folder: Path, model: ClickModel, *, name: str, settings: Any, dataset: Dataset, facts: dict[str, Any]
 ) -> None:
-    """Write the bundle of a model trained on a dataset; its manifest gets `facts`: metrics, training, commit, run."""
+    """Write the bundle of a model trained on a dataset; its manifest gets `facts`: metrics, training, commit, run …"""
     with atomic_folder(folder, replace=True) as scratch:
         weights = {key: value.detach().cpu().contiguous() for key, value in model.state_dict().items()}
         with atomic_file(scratch / WEIGHTS) as file:
@@ -260,7 +260,12 @@ class Bundle:
             return None
         offsets, news = self._all_clicked
         start, stop = offsets[user : user + 2].tolist()
-        return [self.data.news_ids[row] for row in news[start:stop].tolist()]
+        return [self.news_ids[row] for row in news[start:stop].tolist()]
+
+    @cached_property
+    def news_ids(self) -> list[str]:
+        """The ids of all stories by row, in memory: profiles of all users are read at the start of a service."""
+        return list(self.data.news_ids)
 
     @cached_property
     def _all_clicked(self) -> tuple[Array, Array] | None:

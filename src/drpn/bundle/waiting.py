@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from drpn.state.counts import PageViews, parts
+from drpn.state.page_views import PageViews, parts
 
 _PAIRS = 20_000
 """Stories of page views that are counted at once."""

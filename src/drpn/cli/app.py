@@ -9,7 +9,7 @@ from drpn.cli.data import prepare, simulate, stats
 from drpn.cli.demo import demo
 from drpn.cli.experiments import compare, reproduce, tune
 from drpn.cli.model import evaluate, explain, models, recommend, train
-from drpn.cli.serve import keys, serve
+from drpn.cli.serve import keys, replay, serve
 from drpn.version import VERSION
 
 COMMANDS: dict[str, list[Callable[..., None]]] = {
@@ -17,7 +17,7 @@ COMMANDS: dict[str, list[Callable[..., None]]] = {
     "Data": [simulate, prepare, stats],
     "One model": [models, train, evaluate, recommend, explain],
     "Many models": [tune, compare, reproduce],
-    "A running service": [serve, keys],
+    "A running service": [serve, keys, replay],
 }
 
 app = typer.Typer(

@@ -47,6 +47,8 @@ def demo(result: "Demo") -> None:
         run, other = f"{result.out}/{NOISY.folder}/drpn-planted", result.readers[0].user_id
         say(f"  drpn recommend {typed(run)} --user {typed(result.trained.case.user_id)}")
         say(f"  drpn explain {typed(run)} --user {typed(other)} --out other.png")
+        site = f"{result.out}/{SITE.folder}"
+        say(f"  drpn replay {typed(f'{site}/drpn-live')} {typed(f'{site}/logs')}    serve the live site, and watch")
     else:
         say(f"Picture: {result.out}/readers.png")
         print("Try next:")

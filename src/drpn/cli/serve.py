@@ -1,7 +1,8 @@
-"""Commands for a running service: `serve`, `keys`."""
+"""Commands for a running service: `serve`, `keys`, `replay`."""
 
 from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 Store = Annotated[
     str, typer.Option(metavar="URL", help="Store of events, such as `sqlite:///store.db`; created if missing.")
 ]
+
+
+_PATIENT = 2.0
+"""Seconds that a ranking of a replay may take: the machine may be slow, and a fallback would show little."""
 
 
 def serve(
@@ -44,6 +49,15 @@ def serve(
         Path | None,
         typer.Option(metavar="FILE", help="File with a key that may do everything; `DRPN_KEY` works too."),
     ] = None,
+    skip_discount: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            help="How far a story goes down for each time that a reader was shown and skipped it, in standard "
+            "deviations of the scores of the list; it fades, by half in a day. Only for models that read no counts, "
+            "see docs/serving.md. 0 turns it off.",
+        ),
+    ] = 1.5,
 ) -> None:
     """Serve rankings over HTTP, and learn from feedback at once.
 
@@ -56,9 +70,10 @@ def serve(
     Example: `drpn serve run --store sqlite:///store.db --port 8000`
     """
     _require_extra()
-    from drpn.service.newsroom import Variant
     from drpn.service.running import Address
     from drpn.service.running import serve as run_service
+    from drpn.service.settings import NewsroomSettings
+    from drpn.service.variants import Variant
 
     others = [_variant(text) for text in variant or ()]
     first = 1 - sum(share for _, _, share in others)
@@ -71,6 +86,7 @@ def serve(
         Address(host=host, port=port, allow_hosts=tuple(allow_host or ())),
         bundles=bundles,
         key_file=key_file,
+        settings=NewsroomSettings(skip_discount=skip_discount),
         progress=progress.for_terminal(),
     )
 
@@ -118,6 +134,68 @@ def keys(
             say(f"key {name} is revoked")
         else:
             _list_keys(opened.api_keys(), json=json)
+
+
+def replay(
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="Run folder of a model that was trained on LOGS, or its bundle.")
+    ],
+    logs: Annotated[
+        Path, typer.Argument(metavar="LOGS", help="Logs that `drpn simulate --preset live` or `drpn demo` wrote.")
+    ],
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen at; 0 chooses a free one.")] = 8000,
+    minutes: Annotated[float, typer.Option(min=0.1, help="Minutes that the simulated day takes.")] = 10.0,
+) -> None:
+    """Serve a simulated site on its next day, with readers who visit it, to see rankings change.
+
+    The readers of the simulated logs come back. Each asks the service for a ranking over HTTP and clicks what interests
+    them of the list they get; page views and clicks are reported, and the next ranking knows them. New stories are put
+    when they are published. The clock of the service starts at the end of the logs and runs fast.
+
+    Open the address that is printed, choose a reader and load the page again after some seconds: the front page has
+    changed, and the profile grows while the reader visits. The figures count requests and clicks. Under a story, Skip
+    shows what a skip would change.
+
+    Keeps its store in a temporary folder: nothing is left after Ctrl-C. `drpn serve` serves real readers.
+
+    Example: `drpn replay demo/live/drpn-live demo/live/logs --minutes 10`
+    """
+    _require_extra()
+    from drpn.logs.simulate.next_day import NextDay
+    from drpn.recipes.replay import Replay
+    from drpn.service.running import Address
+    from drpn.service.running import serve as run_service
+    from drpn.service.settings import NewsroomSettings
+    from drpn.service.variants import Variant
+
+    shown = progress.for_terminal()
+    with shown.stage("Make the next day of the simulated site"):
+        day = NextDay(logs)
+    readers = Replay(day, 60 * minutes, shown)
+
+    def started(address: str) -> None:
+        shown.note(
+            f"{day.start:%A %d %B %Y} takes {minutes:g} minutes: {len(day.visits):,} visits, "
+            f"{len(day.stories):,} new stories"
+        )
+        shown.note(f"open {address}/?user={readers.frequent_reader} and load the page again after some seconds")
+        readers.begin(address)
+
+    with TemporaryDirectory(prefix="drpn-replay-") as folder:
+        try:
+            run_service(
+                [Variant("A", _bundle(run), 1.0)],
+                f"sqlite:///{folder}/store.db",
+                Address(port=port),
+                settings=NewsroomSettings(seconds=_PATIENT),
+                clock=readers.clock,
+                started=started,
+                log_requests=False,
+                progress=shown,
+            )
+        finally:
+            done = readers.end()
+    shown.note(f"{done.views:,} page views with {done.clicks:,} clicks; {done.failed:,} requests failed")
 
 
 def _list_keys(records: "list[KeyRecord]", *, json: bool) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drpn.dataset.arrays import Array
-from drpn.state.counts import PAIR
+from drpn.state.count_columns import PAIR
 
 SMOOTHING = 50.0
 """Additional impressions of each story, assumed to be clicked at the rate of its category.

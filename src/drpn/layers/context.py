@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from drpn.layers.attention import masked_softmax
-from drpn.state.counts import HALF_LIVES, PAGE, PAIR, USER_PAGE, USER_PAIR
+from drpn.state.count_columns import HALF_LIVES, PAGE, PAIR, USER_PAGE, USER_PAIR
 
 _QUANTILES = 256
 _MOST = 5.0

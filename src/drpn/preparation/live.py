@@ -24,8 +24,10 @@ from drpn.preparation.settings import DataSettings
 from drpn.preparation.split import within
 from drpn.preparation.story_factors import story_factors
 from drpn.progress import Progress
-from drpn.state.counts import PAGE, PAIR, LiveCounts, PageViews, Stories, parts
+from drpn.state.count_columns import PAGE, PAIR
+from drpn.state.counts import LiveCounts, Stories
 from drpn.state.moving_profile import profiles_before
+from drpn.state.page_views import PageViews, parts
 from drpn.state.publication import UNPUBLISHED, first_appearances, id_numbers
 from drpn.state.running import NEVER
 from drpn.state.text_sums import units

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from contextlib import AbstractContextManager, ExitStack, nullcontext
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +153,7 @@ def _train(
         "metrics": {"validation_auc": round(trained.best_auc, 6), "best_epoch": trained.best_epoch + 1},
         "training": dataclasses.asdict(training)
         | {"threads": threads, "clicks": len(clicks), "seconds": round(trained.seconds, 1)},
+        "trained": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": run.facts["commit"],
         **({"run": run.fingerprint} if run.fingerprint else {}),
     }

@@ -29,6 +29,8 @@ from drpn.service.routes.users import user_routes
 from drpn.store.base import Store
 from drpn.version import VERSION
 
+_DIRECT = ("/v1/rank", "/v1/impressions", "/v1/clicks")
+"""Called most: these do not pass through the layers of the framework."""
 _HTTP = {
     HTTPStatus.NOT_FOUND: ("no_route", "there is nothing at this path", "see /docs"),
     HTTPStatus.METHOD_NOT_ALLOWED: ("no_method", "the path does not take this method", "see /docs"),
@@ -66,12 +68,15 @@ def create_app(newsroom: Newsroom, store: Store, settings: HttpSettings | None =
         *user_routes(newsroom),
         *operation_routes(newsroom, store, settings, metrics),
     ]
+    direct = {}
     for endpoint in endpoints:
-        add_endpoint(app, endpoint, access, settings)
+        answer = add_endpoint(app, endpoint, access, settings)
+        if endpoint.path in _DIRECT:
+            direct[endpoint.path] = endpoint, answer
     document = openapi_document(app, [endpoint.body for endpoint in endpoints if endpoint.body is not None])
     add_documentation(app, document)
     add_page(app, newsroom, store, settings, metrics)
-    return Edge(app, settings, metrics)
+    return Edge(app, settings, metrics, direct)
 
 
 async def _http_error(_: Request, error: HttpError) -> Response:

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from drpn.batches.batch import Context
-from drpn.bundle.context import Asked
+from drpn.bundle.context import Asked, CountedView
 from drpn.bundle.files import Bundle
 from drpn.bundle.recommender import Recommender
 from drpn.bundle.scoring import ProfileStories, ReadProfile, Scorer, derived_tables
@@ -39,6 +39,8 @@ class ScoreRequest(NamedTuple):
     seconds: int
     page: str | None
     about: Mapping[str, str | float]
+    also: tuple[PageView, ...] = ()
+    """Page views of the user that count as if they were recorded, oldest first."""
 
 
 class Desk:
@@ -168,13 +170,21 @@ class Desk:
         asked = []
         for request in requests:
             assert request.pool.rows is not None
-            asked.append(Asked(request.user_id or "", request.pool.rows, request.seconds, request.page, request.about))
+            also = [self._counted(view) for view in request.also]
+            asked.append(
+                Asked(request.user_id or "", request.pool.rows, request.seconds, request.page, request.about, also)
+            )
         return counts.at_each(asked)
 
     def about(self, about: Mapping[str, str | float]) -> dict[str, str | float]:
         """The facts about a user that the bundle's log has; none for models without counts."""
         counts = self.recommender.counts
         return {} if counts is None else {name: value for name, value in about.items() if name in counts.columns}
+
+    @property
+    def reads_counts(self) -> bool:
+        """Whether the model knows how often each user was shown each story."""
+        return self.recommender.counts is not None
 
     def knows_page(self, page: str) -> bool:
         """Whether the story of a page has counts."""
@@ -193,9 +203,13 @@ class Desk:
             return
         if self._marks is not None:
             self._marks[self._store.mark(view.user_id)] = view.user_id
+        counted = self._counted(view)
+        counts.record(view.user_id, *counted)
+
+    def _counted(self, view: PageView) -> CountedView:
         clicked = [news_id for news_id in view.shown if news_id in view.clicked]
-        seconds = int(view.time.timestamp())
-        counts.record(view.user_id, view.shown, clicked, seconds, view.page, self.about(view.about), view.unseen)
+        seconds, about = int(view.time.timestamp()), self.about(view.about)
+        return CountedView(view.shown, clicked, seconds, view.page, about, view.unseen)
 
     def _erase(self, mark: str) -> None:
         """Forget a user, whom the log names by a mark alone."""

@@ -1,6 +1,6 @@
 """Why a user gets a ranking: the weights of the user's stories, and what single stories change."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Literal
 
@@ -9,8 +9,9 @@ import numpy as np
 from drpn.bundle.scoring import ProfileStories
 from drpn.service.desk import Desk, ScoreRequest
 from drpn.service.requests import ExplainedCandidate, ExplainedStory, Explanation, Influence
+from drpn.service.skips import Skipped
 from drpn.service.users import KnownUser
-from drpn.state.profile import Entry, Profile
+from drpn.state.profile import Entry
 
 _MOST_INFLUENCES = 5
 """Stories that are named for each candidate."""
@@ -19,8 +20,15 @@ Side = Literal["clicked", "skipped"]
 _SIDES: tuple[Side, ...] = ("clicked", "skipped")
 
 
-def explain(desk: Desk, variant: str, user_id: str, known: KnownUser, asked: ScoreRequest) -> Explanation:
-    """Explain the scores of some candidates."""
+def explain(
+    desk: Desk,
+    variant: str,
+    user_id: str,
+    known: KnownUser,
+    asked: ScoreRequest,
+    skipped: Mapping[str, Skipped],
+) -> Explanation:
+    """Explain the scores of some candidates; those in `skipped` go down in rankings."""
     profile = asked.profile
     left_out: list[tuple[Side, str]] = [(side, news_id) for side in _SIDES for news_id in getattr(profile, side)]
     requests = [asked, *(asked._replace(profile=_without(profile, *one)) for one in left_out)]
@@ -29,10 +37,10 @@ def explain(desk: Desk, variant: str, user_id: str, known: KnownUser, asked: Sco
     candidates = []
     for place in np.argsort(-scores[0], kind="stable").tolist():
         largest = np.argsort(-np.abs(changes[:, place]), kind="stable")[:_MOST_INFLUENCES].tolist()
-        facts = asked.pool.facts[place]
+        facts, news_id = asked.pool.facts[place], asked.pool.news_ids[place]
         candidates.append(
             ExplainedCandidate(
-                asked.pool.news_ids[place],
+                news_id,
                 facts.title,
                 facts.category,
                 float(scores[0, place]),
@@ -41,18 +49,12 @@ def explain(desk: Desk, variant: str, user_id: str, known: KnownUser, asked: Sco
                     for one in largest
                     if changes[one, place]
                 ),
+                (skipped[news_id].text,) if news_id in skipped else (),
             )
         )
     weights, aggregator = desk.scorer.weights(profile)
     sides = {side: _explained(desk, known, profile, side, weights[side]) for side in _SIDES}
     return Explanation(user_id, desk.name, variant, sides["clicked"], sides["skipped"], aggregator, tuple(candidates))
-
-
-def with_feedback(profile: Profile, clicked: Sequence[str], skipped: Sequence[str]) -> Profile:
-    """A profile after more clicks and skips, by the rule of `state.profile`: clicked beats skipped."""
-    clicks = [entry.news_id for entry in profile.clicked if entry.news_id not in clicked]
-    skips = [entry.news_id for entry in profile.skipped if entry.news_id not in skipped]
-    return Profile([*clicks, *clicked], [*skips, *skipped])
 
 
 def _without(profile: ProfileStories, side: Side, news_id: str) -> ProfileStories:

@@ -1,6 +1,8 @@
 """Work that a running service does from time to time: close old impressions, delete what is past the retention."""
 
 import asyncio
+import gc
+import itertools
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -10,6 +12,7 @@ from drpn.service.newsroom import Newsroom
 from drpn.store.base import Store
 
 _LOG = logging.getLogger("drpn.service.housekeeping")
+_TURNS_TO_COLLECT = 60
 
 
 @asynccontextmanager
@@ -25,8 +28,10 @@ async def housekeeping(newsroom: Newsroom, store: Store, *, seconds: float = 60.
 
 
 async def _repeat(newsroom: Newsroom, store: Store, seconds: float) -> None:
-    while True:
+    for turn in itertools.count(1):
         await asyncio.sleep(seconds)
+        if turn % _TURNS_TO_COLLECT == 0:
+            gc.collect()  # see `garbage`
         try:
             await asyncio.to_thread(newsroom.close_stale)
             while await asyncio.wrap_future(store.delete_expired()):

@@ -1,7 +1,8 @@
 """From scores to a list: mixing, exploration, and the rules of editors."""
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -11,6 +12,7 @@ from drpn.bundle.candidates import KnownStory
 from drpn.bundle.candidates import StoryFacts as ContentFacts
 from drpn.bundle.mixing import Candidates, Pick, mixed
 from drpn.service.requests import ListedStory, RankRequest, Why
+from drpn.service.skips import Skipped, lower
 from drpn.service.stories import Pool
 
 Mask = NDArray[np.bool_]
@@ -30,10 +32,10 @@ class Facts(NamedTuple):
 def allowed(pool: Pool, request: RankRequest, hidden: frozenset[str], seconds: float) -> tuple[Mask, list[str]]:
     """Which stories of a pool may be listed, and a line for each rule that leaves some out."""
     mask, rules, notes = pool.expires > seconds, request.rules, list[str]()
-    place = pool.place
-    mask[[place[news_id] for news_id in {*hidden, *request.exclude} if news_id in place]] = False
+    mask[pool.places(hidden | set(request.exclude) if request.exclude else hidden)] = False
     if rules.none:
         return mask, notes
+    place = pool.place
     pinned = [place[news_id] for news_id in rules.pin if news_id in place and mask[place[news_id]]]
 
     def leave_out(which: Mask, why: str) -> None:
@@ -57,17 +59,27 @@ def allowed(pool: Pool, request: RankRequest, hidden: frozenset[str], seconds: f
 
 
 def listing(
-    pool: Pool, scores: Floats, mask: Mask, request: RankRequest, facts: Callable[[], Facts], seed: str
+    pool: Pool,
+    scores: Floats,
+    mask: Mask,
+    request: RankRequest,
+    facts: Callable[[], Facts],
+    seed: str,
+    skipped: Mapping[str, Skipped] = MappingProxyType({}),
 ) -> tuple[tuple[ListedStory, ...], list[str]]:
-    """The list, best first, and a line for each rule that left stories out. Exploration is drawn from `seed`."""
+    """The list, best first, and a line for each rule that left stories out. Exploration is drawn from `seed`.
+
+    Stories in `skipped` go down. The scores of the list are those of the model.
+    """
     rules = request.rules
+    lowered, lowering = lower(pool, scores, mask, skipped)
     if request.mix.plain and rules.none and not request.explore:
-        return _plain(pool, scores, mask, request.count), []
+        return _plain(pool, scores, mask, request.count, lowered, lowering), []
     # pinned stories were added to the pool, also if they are not among the candidates
     pinned = [pool.place[news_id] for news_id in dict.fromkeys(rules.pin) if news_id in pool.place]
-    order = _order(scores, mask)
+    order = _order(lowered, mask)
     rank = np.zeros(len(pool), np.int64)
-    rank[order] = np.arange(1, len(order) + 1)
+    rank[order if lowered is scores else _order(scores, mask)] = np.arange(1, len(order) + 1)
     buried = {pool.place[news_id] for news_id in rules.bury if news_id in pool.place}
     placing = _Placing(pool, order, request, set(pinned), buried)
     listed: list[tuple[int, Why, float, tuple[str, ...]]] = []
@@ -75,12 +87,14 @@ def listing(
         if mask[place] and len(listed) < request.count:
             listed.append((place, "pinned", 1.0, (f"an editor pinned it to place {len(listed) + 1}",)))
             placing.take(place)
-    queue = _queue(pool, scores, order, request, facts)
+    queue = _queue(pool, lowered, order, request, facts)
     chance = random.Random(seed)
     while len(listed) < request.count:
         step = placing.next(queue, request.explore, chance)
         if step is None:
             break
+        if step[0] in lowering:
+            step = (*step[:3], (lowering[step[0]], *step[3]))
         listed.append(step)
     for place in order.tolist():
         if place in buried and place not in placing.used and len(listed) < request.count:
@@ -102,7 +116,10 @@ def listing(
     return stories, placing.notes()
 
 
-def _plain(pool: Pool, scores: Floats, mask: Mask, count: int) -> tuple[ListedStory, ...]:
+def _plain(
+    pool: Pool, scores: Floats, mask: Mask, count: int, lowered: Floats, lowering: Mapping[int, str]
+) -> tuple[ListedStory, ...]:
+    """The list in the order of the lowered scores."""
     return tuple(
         ListedStory(
             number,
@@ -110,12 +127,20 @@ def _plain(pool: Pool, scores: Floats, mask: Mask, count: int) -> tuple[ListedSt
             pool.facts[place].title,
             pool.facts[place].category,
             float(scores[place]),
-            number + 1,
+            _rank(scores, mask, place) if lowering else number + 1,
             "ranked",
             None,
+            (lowering[place],) if place in lowering else (),
         )
-        for number, place in enumerate(_order(scores, mask, count).tolist())
+        for number, place in enumerate(_order(lowered, mask, count).tolist())
     )
+
+
+def _rank(scores: Floats, mask: Mask, place: int) -> int:
+    """The place of a story by score alone, from 1; of equal ones, the first in the pool is better."""
+    better = mask & (scores > scores[place])
+    equal = mask[:place] & (scores[:place] == scores[place])
+    return 1 + int(better.sum()) + int(equal.sum())
 
 
 def _order(scores: Floats, mask: Mask, count: int | None = None) -> NDArray[np.int64]:

@@ -4,31 +4,28 @@ Everything that rankings know comes from the bundles and from the log of the sto
 several processes may share a store. A newsroom follows the log before each ranking.
 """
 
-import hashlib
 import secrets
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from drpn.bundle.card import card
+from drpn.bundle.card import card, trained
 from drpn.bundle.files import CARD
 from drpn.errors import DrpnError, RunError, SettingsError, StoreError
 from drpn.service.batching import Batcher, Waiting
 from drpn.service.desk import Desk, ScoreRequest
-from drpn.service.explaining import explain, with_feedback
-from drpn.service.listing import Facts, allowed, listing
+from drpn.service.explaining import explain
+from drpn.service.fallback import Fallback
+from drpn.service.ranking import Prepared, answer, listed, prepare
 from drpn.service.rates import click_rates
 from drpn.service.requests import (
     Answer,
     Explanation,
-    ListedStory,
     Moved,
     NewsroomFigures,
     RankRequest,
@@ -37,49 +34,17 @@ from drpn.service.requests import (
 )
 from drpn.service.settings import NewsroomSettings
 from drpn.service.signing import KEY_BYTES, Signer, is_signed
-from drpn.service.stories import Pool
-from drpn.service.users import KnownUser, Users
+from drpn.service.skips import SkipRule
+from drpn.service.trying import as_if_closed, moved, open_views, tried_view
+from drpn.service.users import Users
+from drpn.service.variants import Shares, Variant
 from drpn.store.base import Store
 from drpn.store.opening import server_time
 from drpn.store.records import Click, Impression, LoggedEvent, LoggedRanking, Receipt, Story, as_utc, check_id
 
 _EVENTS_AT_ONCE = 1000
-_POPULAR_SECONDS = 5.0
-"""How old the list of popular stories may be that stands in for rankings."""
 
 Job = Waiting[RankRequest, Answer]
-
-
-@dataclass(frozen=True)
-class Variant:
-    """A bundle and the share of users that it ranks for."""
-
-    name: str
-    bundle: Path
-    share: float = 1.0
-
-
-@dataclass(frozen=True)
-class _Prepared:
-    """A request with everything that its answer needs."""
-
-    request: RankRequest
-    variant: str
-    desk: Desk
-    known: KnownUser | None
-    asked: ScoreRequest
-    moment: datetime
-    hidden: frozenset[str]
-    notes: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class _Popular:
-    """The live stories and their clicks, as of some seconds ago."""
-
-    pool: Pool
-    clicks: NDArray[np.float64]
-    made: float
 
 
 class Newsroom:
@@ -103,25 +68,21 @@ class Newsroom:
         processes that share a store need the same one (`signing.load_key`). Without it, ids are valid until this
         process ends. The store stays open when the newsroom is closed.
         """
-        names = [variant.name for variant in variants]
-        if not variants or len(set(names)) < len(names):
-            raise SettingsError("a newsroom needs one or more variants with different names")
-        if any(variant.share < 0 for variant in variants) or abs(sum(one.share for one in variants) - 1) > 1e-6:
-            raise SettingsError("the shares of the variants must be 0 or more and sum to 1")
+        self._shares = Shares(variants)
         self.settings = settings or NewsroomSettings()
-        self._shares = [(variant.name, variant.share) for variant in variants]
+        self._skip_rule = SkipRule(self.settings.skip_discount, self.settings.skip_half_life_hours)
         self._store, self._clock = store, clock
         self._signer = Signer(key or secrets.token_bytes(KEY_BYTES), timedelta(hours=self.settings.impression_hours))
         self._lock, self._reloading = threading.RLock(), threading.Lock()
         self._sequence = store.last_sequence()
         self._desks = {variant.name: self._open(variant.bundle) for variant in variants}
-        store.seed(self._desks[names[0]].seeds())
+        store.seed(self._desks[self._shares.first].seeds())
         self._users = Users(store, self.settings.cached_users)
-        self._popular: dict[str, _Popular] = {}
+        self._fallback = Fallback()
         self._rankings = self._fallbacks = self._dropped = 0
         self.catch_up()
-        for name in names:
-            self._refresh_popular(name, as_utc(clock()))
+        for name, desk in self._desks.items():
+            self._fallback.refresh(name, desk, as_utc(clock()))
         self._batcher: Batcher[RankRequest, Answer] = Batcher(
             self._run,
             self._answer_overdue,
@@ -161,11 +122,12 @@ class Newsroom:
             chosen = None if candidates is None else tuple(candidates)
             prepared = self._prepare(RankRequest(user_id, chosen, count=count), self._clock())
             if chosen is None:
-                stories, _ = self._list(prepared, prepared.desk.scores([prepared.asked])[0], "")
+                stories, _ = listed(prepared, prepared.desk.scores([prepared.asked])[0])
                 first = prepared.desk.stories.pool([story.news_id for story in stories])
                 prepared = replace(prepared, asked=prepared.asked._replace(pool=first))
             assert prepared.known is not None
-            return explain(prepared.desk, prepared.variant, user_id, prepared.known, prepared.asked)
+            known, asked = prepared.known, prepared.asked
+            return explain(prepared.desk, prepared.variant, user_id, known, asked, prepared.skipped)
 
     def try_out(
         self,
@@ -175,38 +137,27 @@ class Newsroom:
         skipped: Sequence[str] = (),
         request: RankRequest | None = None,
     ) -> tuple[Moved, ...]:
-        """The first stories of a ranking, before and after clicks and skips are added to the profile; nothing is
-        stored. Stories are in their order after."""
+        """The first stories of the next ranking, before and after a page view with these clicks and skips; nothing is
+        stored. Stories are in their order after.
+
+        As the next request of the user does, it takes open page views as closed.
+        """
         check_id("user_id", user_id)
         request = replace(request or RankRequest(), user_id=user_id, personalize=True)
         with self._lock:
             self._follow()
-            before = self._prepare(request, self._clock())
-            for news_id in (*clicked, *skipped):
-                if not before.desk.stories.known(news_id):
-                    raise SettingsError(f"story '{news_id}' is not in the catalogue; put it first")
-            assert before.known is not None
-            changed = with_feedback(before.known.profile, clicked, skipped)
-            asked = before.asked._replace(profile=before.desk.profile(user_id, before.known, changed))
-            after = replace(before, asked=asked, hidden=before.hidden | frozenset(clicked))
-            scores = before.desk.scores([before.asked, asked], keep=False)
-            everything = replace(request, count=len(asked.pool))
-            lists = [
-                self._list(replace(one, request=everything), score, "")[0]
-                for one, score in zip((before, after), scores, strict=True)
-            ]
-        earlier = {story.news_id: story for story in lists[0]}
-        return tuple(
-            Moved(
-                story.news_id,
-                story.title,
-                earlier[story.news_id].score,
-                story.score,
-                earlier[story.news_id].position + 1,
-                story.position + 1,
+            now = as_utc(self._clock())
+            moment = as_utc(request.moment or now)
+            desk = self._desks[self.variant_of(user_id)]
+            waiting = open_views(self._store, user_id, moment)
+            tried = tried_view(desk, request, clicked, skipped, moment)
+            both = [self._prepare(request, now, views) for views in (waiting, (*waiting, *tried))]
+            scores = desk.scores([one.asked for one in both], keep=False)
+            everything = replace(request, count=len(both[0].asked.pool))
+            before, after = (
+                listed(replace(one, request=everything), some)[0] for one, some in zip(both, scores, strict=True)
             )
-            for story in lists[1][: request.count]
-        )
+        return moved(before, after[: request.count], both[1].skipped)
 
     # changes; all are durable when the future resolves, and known to the next ranking
 
@@ -251,15 +202,7 @@ class Newsroom:
 
     def variant_of(self, user_id: str | None) -> str:
         """The variant that ranks for a user; the first one without a user."""
-        if user_id is None or len(self._shares) == 1:
-            return self._shares[0][0]
-        digest = hashlib.sha256(b"variant\0" + user_id.encode(errors="surrogatepass")).digest()
-        place = int.from_bytes(digest[:8], "big") / 2**64
-        for name, share in self._shares:
-            place -= share
-            if place < 0:
-                return name
-        return self._shares[-1][0]
+        return self._shares.variant_of(user_id)
 
     def rates(self) -> list[VariantRate]:
         """Click rates by bundle and variant."""
@@ -293,6 +236,10 @@ class Newsroom:
         file = desk.path / CARD
         return file.read_text(encoding="utf-8") if file.exists() else card(desk.bundle.manifest)
 
+    def trained(self, variant: str) -> datetime | None:
+        """When the training of a variant's bundle ended, UTC; None if the bundle does not say."""
+        return trained(self._desk(variant).bundle.manifest)
+
     # running
 
     def reload(self, path: Path, variant: str | None = None) -> None:
@@ -301,13 +248,13 @@ class Newsroom:
         The new bundle is opened, checked and brought up to date first. If that fails (`RunError`), the old one stays.
         """
         with self._reloading:
-            name = self._shares[0][0] if variant is None else variant
+            name = self._shares.first if variant is None else variant
             self._desk(name)
             desk = self._open(path)
             with self._lock:
                 desk.follow()
                 self._desks[name] = desk
-                self._refresh_popular(name, as_utc(self._clock()), force=True)
+                self._fallback.refresh(name, desk, as_utc(self._clock()), force=True)
 
     def catch_up(self) -> int:
         """Follow the log of the store to its end; returns the number of the newest event. Rankings do this first."""
@@ -337,7 +284,7 @@ class Newsroom:
         return desk
 
     def _desk(self, variant: str | None) -> Desk:
-        name = self._shares[0][0] if variant is None else variant
+        name = self._shares.first if variant is None else variant
         if name not in self._desks:
             raise SettingsError(f"there is no variant '{name}'; choose from {', '.join(self._desks)}")
         return self._desks[name]
@@ -359,7 +306,7 @@ class Newsroom:
         with self._lock:
             self._follow()
             now = as_utc(self._clock())
-            groups: dict[str, list[tuple[Job, _Prepared]]] = {}
+            groups: dict[str, list[tuple[Job, Prepared]]] = {}
             for job in jobs:
                 try:
                     if job.put_back or not self._close_first(job, now):
@@ -381,14 +328,14 @@ class Newsroom:
                     continue
                 for (job, prepared), some in zip(group, scores, strict=True):
                     try:
-                        answer, ranking = self._answer(prepared, some)
+                        given, ranking = answer(prepared, some, self._signer, now)
                     except DrpnError as error:
                         job.fail(error)
                         continue
-                    if job.answer(answer):
+                    if job.answer(given):
                         logged.append(ranking)
             for name in groups:
-                self._refresh_popular(name, now)
+                self._fallback.refresh(name, self._desks[name], now)
         self._rankings += len(logged)
         self._log(logged)
 
@@ -404,94 +351,12 @@ class Newsroom:
         closing.add_done_callback(lambda _done: self._batcher.put_back(job))
         return True
 
-    def _prepare(self, request: RankRequest, now: datetime) -> _Prepared:
-        user = request.reader
-        variant = self.variant_of(user)
-        desk = self._desks[variant]
-        known = None if user is None else self._users.get(user)
-        if user is not None and known is not None and known.erased:
-            desk.hide(user)
-        moment = as_utc(request.moment or now)
-        seconds = moment.timestamp()
-        pool, notes = self._pool(desk, request, seconds)
-        page = request.page
-        if page is not None and not desk.knows_page(page):
-            page = None
-        about = desk.about(request.about)
-        notes += [f"the model does not know the {name} of readers" for name in request.about if name not in about]
-        asked = ScoreRequest(user, desk.profile(user, known), pool, int(seconds), page, about)
-        hidden = frozenset[str]() if known is None else known.clicked
-        return _Prepared(request, variant, desk, known, asked, moment, hidden, tuple(notes))
-
-    def _pool(self, desk: Desk, request: RankRequest, seconds: float) -> tuple[Pool, list[str]]:
-        """The stories to choose from: the live ones or the candidates, and those that are pinned."""
-        stories = desk.stories
-        pinned = [news_id for news_id in request.rules.pin if stories.may_be_ranked(news_id, seconds)]
-        if request.candidates is None:
-            live = stories.live(seconds)
-            more = [news_id for news_id in pinned if news_id not in live.place]
-            return (stories.pool([*live.news_ids, *more]) if more else live), []
-        chosen = dict.fromkeys((*request.candidates, *pinned))
-        pool, notes = stories.pool(chosen), []
-        if len(pool) < len(chosen):
-            unknown = [news_id for news_id in chosen if not stories.known(news_id)]
-            if unknown:
-                names = ", ".join(unknown[:3]) + (f" and {len(unknown) - 3:,} more" if len(unknown) > 3 else "")
-                notes.append(f"candidates that are not in the catalogue are left out: {names}")
-        return pool, notes
-
-    def _list(
-        self, prepared: _Prepared, scores: NDArray[np.float32], seed: str
-    ) -> tuple[tuple[ListedStory, ...], list[str]]:
-        request, desk, seconds = prepared.request, prepared.desk, prepared.moment.timestamp()
-
-        def facts() -> Facts:
-            return Facts(
-                desk.recommender.facts,
-                desk.recommender.story,
-                lambda news_ids: desk.popularity.clicks(news_ids, seconds),
-                prepared.asked.profile.clicked,
-            )
-
-        mask, left_out = allowed(prepared.asked.pool, request, prepared.hidden, seconds)
-        stories, capped = listing(prepared.asked.pool, scores, mask, request, facts, seed)
-        return stories, [*left_out, *capped]
-
-    def _answer(
-        self, prepared: _Prepared, scores: NDArray[np.float32], *, fallback: bool = False
-    ) -> tuple[Answer, LoggedRanking]:
-        request, desk = prepared.request, prepared.desk
-        user = request.reader
-        if user is None:
-            impression_id = secrets.token_urlsafe(12)
-        else:
-            impression_id = self._signer.issue(user, desk.name, prepared.variant, as_utc(self._clock()))
-        stories, notes = self._list(prepared, scores, impression_id)
-        profile = prepared.asked.profile
-        answer = Answer(
-            impression_id=None if user is None else impression_id,
-            user_id=user,
-            known=bool(profile.clicked or profile.skipped),
-            bundle=desk.name,
-            variant=prepared.variant,
-            moment=prepared.moment,
-            stories=stories,
-            fallback=fallback,
-            notes=(*prepared.notes, *notes),
-        )
-        propensities = tuple(1.0 if story.propensity is None else story.propensity for story in stories)
-        ranking = LoggedRanking(
-            impression_id,
-            user,
-            prepared.moment,
-            desk.name,
-            prepared.variant,
-            tuple(story.news_id for story in stories),
-            tuple(story.score for story in stories),
-            propensities,
-            fallback,
-        )
-        return answer, ranking
+    def _prepare(self, request: RankRequest, now: datetime, views: Sequence[Impression] = ()) -> Prepared:
+        """Prepare a request, as if the user had some other page views, too."""
+        variant = self.variant_of(request.reader)
+        known = None if request.reader is None else self._users.as_if_closed(request.reader, views)
+        prepared = prepare(request, variant, self._desks[variant], known, now, self._skip_rule)
+        return as_if_closed(prepared, views) if views else prepared
 
     def _log(self, rankings: Sequence[LoggedRanking]) -> None:
         if rankings:
@@ -500,41 +365,16 @@ class Newsroom:
             except StoreError:
                 self._dropped += len(rankings)
 
-    # the fallback, which does not wait for the thread that ranks
-
-    def _refresh_popular(self, variant: str, now: datetime, *, force: bool = False) -> None:
-        known, moment = self._popular.get(variant), time.monotonic()
-        if force or known is None or moment - known.made > _POPULAR_SECONDS:
-            desk = self._desks[variant]
-            pool = desk.stories.live(now.timestamp())
-            clicks = desk.popularity.clicks(pool.news_ids, now.timestamp())
-            self._popular[variant] = _Popular(pool, clicks, moment)
-
     def _answer_overdue(self, job: Job) -> None:
-        """Answer with the stories that are clicked most; everything else of the request holds."""
-        request = job.job
+        """Answer with the stories that are clicked most."""
+        request, now = job.job, as_utc(self._clock())
         variant = self.variant_of(request.reader)
-        desk, now = self._desks[variant], as_utc(self._clock())
-        moment = as_utc(request.moment or now)
-        popular = self._popular[variant]
-        pool, clicks = popular.pool, popular.clicks
-        if request.candidates is not None or request.rules.pin:
-            known = popular.pool.news_ids if request.candidates is None else request.candidates
-            chosen = [
-                news_id
-                for news_id in dict.fromkeys((*known, *request.rules.pin))
-                if desk.stories.may_be_ranked(news_id, moment.timestamp())
-            ]
-            pool = Pool(chosen, pool.positions[:0], [desk.stories.facts(news_id) for news_id in chosen], None)
-            clicks = desk.popularity.clicks(chosen, moment.timestamp())
-        hidden, user = frozenset[str](), None
+        hidden, known = frozenset[str](), None
         if request.reader is not None:
-            user = self._users.peek(request.reader)
-            hidden = self._store.user(request.reader).clicked if user is None else user.clicked
-        plain = replace(request, diversity=0.0, fresh=0.0, popular=0.0)
-        asked = ScoreRequest(request.reader, desk.profile(None, None), pool, int(moment.timestamp()), None, {})
-        prepared = _Prepared(plain, variant, desk, user, asked, moment, hidden, ())
-        answer, ranking = self._answer(prepared, clicks.astype(np.float32), fallback=True)
-        if job.answer(answer):
+            known = self._users.peek(request.reader)
+            hidden = self._store.user(request.reader).clicked if known is None else known.clicked
+        prepared, clicks = self._fallback.prepare(request, variant, self._desks[variant], known, hidden, now)
+        given, ranking = answer(prepared, clicks, self._signer, now, fallback=True)
+        if job.answer(given):
             self._fallbacks += 1
             self._log([ranking])

@@ -110,7 +110,7 @@ class ListedStory:
     propensity: float | None
     """The probability of this story at this place, given the stories above; None in a plain ranking."""
     rules: tuple[str, ...] = ()
-    """The rules that moved the story, in words."""
+    """The rules that moved the story, in words: those of editors, and that the user was shown and skipped it."""
 
 
 @dataclass(frozen=True)
@@ -162,6 +162,8 @@ class ExplainedCandidate:
     category: str
     score: float
     influences: tuple[Influence, ...]
+    rules: tuple[str, ...] = ()
+    """The rules of the service that lower it in rankings, in words; the score is the model's."""
 
 
 @dataclass(frozen=True)
@@ -203,6 +205,8 @@ class Moved:
     score_after: float
     rank_before: int
     rank_after: int
+    lowered: tuple[str, ...] = ()
+    """The rules of the service that lower it after, in words."""
 
 
 @dataclass(frozen=True)

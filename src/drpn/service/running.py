@@ -6,23 +6,27 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from urllib.parse import unquote
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from drpn.errors import SettingsError
 from drpn.progress import Progress
 from drpn.service.app import create_app
+from drpn.service.garbage import few_full_collections
 from drpn.service.http.settings import HttpSettings
-from drpn.service.newsroom import Newsroom, Variant
+from drpn.service.newsroom import Newsroom
 from drpn.service.settings import NewsroomSettings
 from drpn.service.signing import load_key
+from drpn.service.variants import Variant
 from drpn.store.base import Store
-from drpn.store.opening import open_store
+from drpn.store.opening import open_store, server_time
 
 KEY_VARIABLE = "DRPN_KEY"
 """Environment variable that may hold a key with every scope."""
@@ -90,19 +94,26 @@ def serve(
     bundles: Path | None = None,
     key_file: Path | None = None,
     settings: NewsroomSettings | None = None,
+    clock: Callable[[], datetime] = server_time,
+    started: Callable[[str], None] | None = None,
+    log_requests: bool = True,
     progress: Progress,
 ) -> None:
-    """Serve until SIGINT or SIGTERM; then finish the running requests and close the store."""
+    """Serve until SIGINT or SIGTERM; then finish the running requests and close the store.
+
+    `clock` is the time of the newsroom and its store. `started` is called with the address as soon as it answers.
+    """
     keys = own_keys(key_file)
     names = address.names
-    with closing(address.bind()) as bound, closing(open_store(store_url)) as store:
+    with closing(address.bind()) as bound, closing(open_store(store_url, clock=clock)) as store:
         check_keys(address, store, keys)
         http = HttpSettings(allowed_hosts=names, keys=keys, keys_required=not address.is_loopback, bundles=bundles)
         progress.note(f"store: {store_url}, {store.last_sequence():,} events")
         with progress.stage("Load the bundles, seed the store and replay its events"):
-            newsroom = Newsroom(variants, store, settings, key=load_key(signing_file(store_url)))
+            newsroom = Newsroom(variants, store, settings, key=load_key(signing_file(store_url)), clock=clock)
         with closing(newsroom):
-            run_app(create_app(newsroom, store, http), bound, progress)
+            app = create_app(newsroom, store, http)
+            run_app(app, bound, progress, started=started, log_requests=log_requests)
     progress.note("stopped; all acknowledged events are stored")
 
 
@@ -139,10 +150,17 @@ def check_keys(address: Address, store: Store, keys: Sequence[str]) -> None:
     )
 
 
-def run_app(app: object, bound: socket.socket, progress: Progress) -> None:
+def run_app(
+    app: ASGIApp,
+    bound: socket.socket,
+    progress: Progress,
+    *,
+    started: Callable[[str], None] | None = None,
+    log_requests: bool = True,
+) -> None:
     """Answer requests until a signal comes."""
     config = uvicorn.Config(
-        app,  # type: ignore[arg-type]
+        app,
         access_log=False,
         log_config=None,
         server_header=False,
@@ -153,16 +171,18 @@ def run_app(app: object, bound: socket.socket, progress: Progress) -> None:
         timeout_graceful_shutdown=30,
         backlog=1024,
     )
-    with _logging(), _own_signals():
-        _Server(config, progress).run(sockets=[bound])
+    with _logging(logging.INFO if log_requests else logging.WARNING), _own_signals(), few_full_collections():
+        _Server(config, progress, started).run(sockets=[bound])
 
 
 class _Server(uvicorn.Server):
     """Reports its address when it answers."""
 
-    def __init__(self, config: uvicorn.Config, progress: Progress) -> None:
+    def __init__(
+        self, config: uvicorn.Config, progress: Progress, started_at: Callable[[str], None] | None = None
+    ) -> None:
         super().__init__(config)
-        self._progress = progress
+        self._progress, self._started_at = progress, started_at
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -170,6 +190,8 @@ class _Server(uvicorn.Server):
             host, port = sockets[0].getsockname()[:2]
             name = f"[{host}]" if ":" in host else host
             self._progress.note(f"serving at http://{name}:{port}, documentation at /docs; Ctrl-C stops")
+            if self._started_at is not None:
+                self._started_at(f"http://{name}:{port}")
 
 
 @contextmanager
@@ -184,11 +206,11 @@ def _own_signals() -> Iterator[None]:
 
 
 @contextmanager
-def _logging() -> Iterator[None]:
-    """Write log lines to standard error."""
+def _logging(requests: int) -> Iterator[None]:
+    """Write log lines to standard error; those of requests from a level on."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    levels = {"drpn.service": logging.INFO, "uvicorn.error": logging.WARNING}
+    levels = {"drpn.service": requests, "uvicorn.error": logging.WARNING}
     for name, level in levels.items():
         logging.getLogger(name).addHandler(handler)
         logging.getLogger(name).setLevel(level)

@@ -25,11 +25,18 @@ class NewsroomSettings:
     """Stories that one request may list."""
     most_stories: int = 1_000
     """Stories that one ranking may return."""
+    skip_discount: float = 1.5
+    """How far a story goes down for each time that the user was shown and skipped it, in standard deviations of the
+    scores of the list; for models that read no counts. 0 turns it off."""
+    skip_half_life_hours: float = 24.0
+    """After this time a skip lowers a story half as far."""
 
     def __post_init__(self) -> None:
         for name in ("waiting", "batch", "cached_users", "cached_readers", "most_candidates", "most_stories"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it takes 1 or more")
-        for name in ("seconds", "batch_seconds", "impression_hours"):
+        for name in ("seconds", "batch_seconds", "impression_hours", "skip_discount"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name} is {getattr(self, name)}; it takes 0 or more")
+        if not self.skip_half_life_hours > 0:
+            raise ValueError(f"skip_half_life_hours is {self.skip_half_life_hours}; it takes more than 0")

@@ -6,7 +6,6 @@ An id holds a random number, the time at which it expires, the variant and the b
 
 import base64
 import binascii
-import hashlib
 import hmac
 import os
 import secrets
@@ -62,7 +61,7 @@ class Signer:
 
     def _hash(self, body: str, user_id: str) -> str:
         message = body.encode(errors="surrogatepass") + b"\0" + user_id.encode(errors="surrogatepass")
-        digest = hmac.new(self._key, message, hashlib.sha256).digest()
+        digest = hmac.digest(self._key, message, "sha256")
         return base64.urlsafe_b64encode(digest[:_HASH_BYTES]).decode().rstrip("=")
 
 

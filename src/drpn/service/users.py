@@ -1,11 +1,13 @@
 """The users that requests came from, as the store knows them; kept while no event changes them."""
 
 from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from drpn.state.profile import Profile
 from drpn.store.base import Store
-from drpn.store.records import ClickCounted, Closed, Erased, Happening, Impression, Seeded
+from drpn.store.records import ClickCounted, Closed, Erased, Happening, Impression, Seeded, UserState
 
 
 class KnownUser(NamedTuple):
@@ -18,6 +20,8 @@ class KnownUser(NamedTuple):
     erased: bool
     open: set[str]
     """Open impressions; events add to it."""
+    times_skipped: Mapping[str, int] = MappingProxyType({})
+    """How often each skipped story of the profile was skipped."""
 
 
 class Users:
@@ -34,13 +38,19 @@ class Users:
             state = self._store.user(user_id)
             waiting = self._store.open_impressions(user_id) if state.version else []
             open_now = {stored.impression.impression_id for stored in waiting}
-            known = KnownUser(state.version, state.profile, state.clicked, state.erased, open_now)
+            known = _known(state, open_now)
             self._known[user_id] = known
             if len(self._known) > self._size:
                 self._known.popitem(last=False)
         else:
             self._known.move_to_end(user_id)
         return known
+
+    def as_if_closed(self, user_id: str, views: Sequence[Impression]) -> KnownUser:
+        """A user as if some page views were stored and closed."""
+        if not views:
+            return self.get(user_id)
+        return _known(self._store.user(user_id, also=views), set())
 
     def peek(self, user_id: str) -> KnownUser | None:
         """A user if cached; may be called from any thread."""
@@ -59,3 +69,7 @@ class Users:
             self._known.pop(what.click.user_id, None)
         elif isinstance(what, Erased | Seeded):
             self._known.clear()  # the log does not say who it was
+
+
+def _known(state: UserState, open_now: set[str]) -> KnownUser:
+    return KnownUser(state.version, state.profile, state.clicked, state.erased, open_now, state.times_skipped)

@@ -71,6 +71,12 @@ class PageViews:
         return self._since is None or as_utc(shown_at) > self._since
 
 
+def closed_view(impression: Impression) -> PageView:
+    """An impression with its time and all its clicks, as if it were closed."""
+    assert impression.time is not None
+    return _page_view(impression, impression.time, {story.news_id for story in impression.shown if story.clicked})
+
+
 def _page_view(impression: Impression, shown_at: datetime, clicked: set[str]) -> PageView:
     positions = impression.positions()
     seen = [story.news_id for story in impression.shown if story.news_id in clicked or story.seen is not False]

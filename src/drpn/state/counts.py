@@ -2,10 +2,10 @@
 
 `LiveCounts` takes page views in time order, in parts of any size, returns what was known before each, and adds what
 they tell. Only strictly earlier seconds count. A part of one page view is the update by one event; a whole log in large
-parts gives the same numbers. `PAIR` and `PAGE` name the columns. `arrays` and `restore` save and load the state.
+parts gives the same numbers. `count_columns` names the columns. `arrays` and `restore` save and load the state.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drpn.state.audience import Audience
+from drpn.state.count_columns import DAY, GROUP, HALF_LIVES, HOUR, MINUTE, PAGE, PAIR, STORY, SURFACE
 from drpn.state.order import Order
+from drpn.state.page_views import PageViews, midnight
 from drpn.state.running import (
-    MOST_HALF_LIVES,
     NEVER,
     FirstTimes,
     KeyedSums,
@@ -28,10 +29,6 @@ from drpn.state.running import (
 from drpn.state.text_sums import similarities_to, sum_of_rows, units
 from drpn.state.threads import run_together
 
-MINUTE, HOUR, DAY = 60, 3600, 86_400
-HALF_LIVES = {"10 min": 10 * MINUTE, "30 min": 30 * MINUTE, "2 h": 2 * HOUR, "8 h": 8 * HOUR, "48 h": 48 * HOUR}
-LONGEST_PART = int(MOST_HALF_LIVES * min(HALF_LIVES.values()))
-"""Seconds that one part of a log may span."""
 SESSION_GAP = 30 * MINUTE
 """A page view this much later than the user's last one begins a new session."""
 AUDIENCE_LIFE = 24 * HOUR
@@ -47,56 +44,6 @@ _PAIRS_FOR_THREADS = 20_000
 _KEYS_AT_ONCE = 1 << 20
 """Pairs of a user and a story that are looked at together when some are forgotten."""
 
-_STORY = [f"{what} {life}" for life in HALF_LIVES for what in ("shows", "clicks")]
-_GROUP = [f"group {what} 8 h" for what in ("shows", "clicks")]
-_SURFACE = [f"surface {what} {life}" for life in ("2 h", "48 h") for what in ("shows", "clicks")]
-USER_PAIR = (
-    *_GROUP,
-    "user category shows",
-    "user category clicks",
-    "user category shows 2 h",
-    "user category clicks 2 h",
-    "user category share",
-    "user subcategory share",
-    "times shown to user",
-    "times clicked by user",
-    "clicked before the log",
-    "hours since shown to user",
-    "similarity to clicks",
-    "similarity to recent clicks",
-    "similarity to recent skips",
-    "clicks after last click",
-    "similarity to readers by text",
-    "similarity to readers by clicks",
-)
-"""The counts for each candidate that know who reads."""
-PAIR = (
-    *_STORY,
-    *_SURFACE,
-    "hours since first shown",
-    "hours since published",
-    "category shows",
-    "category clicks",
-    *USER_PAIR,
-    "similarity to page",
-    "category of page",
-    "clicks from page",
-    "has text",
-)
-"""The counts for each candidate of a page view."""
-USER_PAGE = (
-    "user past clicks",
-    "user page views",
-    "user shows",
-    "user clicks",
-    "hours since last page view",
-    "page views in session",
-    "all clicks after last click",
-)
-"""The counts for the page view that know who reads."""
-PAGE = (*[f"all {name}" for name in _STORY], *USER_PAGE, "page has story", "all clicks from page", "hour", "weekday")
-"""The counts for the page view as a whole."""
-
 
 @dataclass(frozen=True)
 class Stories:
@@ -110,41 +57,6 @@ class Stories:
     """Unit vectors of their texts; zeros without a text."""
     together: NDArray[np.float32]
     """Vectors by which stories that the same users clicked are similar; zeros for stories that came later."""
-
-
-class PageViews(NamedTuple):
-    """Page views in time order, with the stories shown on each; and clicks that are known without their page."""
-
-    users: NDArray[np.int64]
-    times: NDArray[np.int64]
-    """Seconds since 1970."""
-    pages: NDArray[np.int64]
-    """The story of the page that the list was shown on; 0 for none."""
-    groups: NDArray[np.int64]
-    """The group of readers that the user is of, such as subscribers; 0 if unknown."""
-    past: NDArray[np.bool_]
-    """Which are no page views but clicks from before the log: they have one clicked story."""
-    offsets: NDArray[np.int64]
-    """Where the stories of each begin, and the end of the last."""
-    stories: NDArray[np.int64]
-    clicked: NDArray[np.bool_]
-    skipped: NDArray[np.bool_]
-    """Seen and not clicked."""
-
-    def part(self, start: int, stop: int) -> "PageViews":
-        """The page views from number `start` to before `stop`."""
-        first, end = self.offsets[start], self.offsets[stop]
-        return PageViews(
-            self.users[start:stop],
-            self.times[start:stop],
-            self.pages[start:stop],
-            self.groups[start:stop],
-            self.past[start:stop],
-            self.offsets[start : stop + 1] - first,
-            self.stories[first:end].astype(np.int64, copy=False),
-            self.clicked[first:end],
-            self.skipped[first:end],
-        )
 
 
 class Known(NamedTuple):
@@ -229,9 +141,9 @@ class LiveCounts:
 
     def _forget_stories(self, moment: int) -> None:
         """Forget at midnight which users were shown and clicked stories that are no longer shown (see `KEPT`)."""
-        if _midnight(moment) <= self._midnight:
+        if midnight(moment) <= self._midnight:
             return
-        self._midnight = _midnight(moment)
+        self._midnight = midnight(moment)
         keys = self._user_story.keys
         kept = np.empty(len(keys), np.bool_)
         for start in range(0, len(keys), _KEYS_AT_ONCE):
@@ -243,7 +155,7 @@ class LiveCounts:
 
     def _is_forgotten(self, stories: NDArray[np.int64], moment: int) -> NDArray[np.bool_]:
         """Which stories were last shown or clicked too long before the last midnight."""
-        forgotten: NDArray[np.bool_] = self._last_told.at(stories) < _midnight(moment) - KEPT
+        forgotten: NDArray[np.bool_] = self._last_told.at(stories) < midnight(moment) - KEPT
         return forgotten
 
     def _states(self) -> dict[str, RunningSums | KeyedSums | OneArray | Audience]:
@@ -371,9 +283,9 @@ class LiveCounts:
         by_group = self._group.before(group, times, events, record=record)
         by_category = self._category.before(Order.of(pairs.category, times), times, events, record=record)
         return {
-            **dict(zip(_STORY, _logs(story), strict=True)),
-            **dict(zip(_SURFACE, _logs(by_surface), strict=True)),
-            **dict(zip(_GROUP, _logs(by_group), strict=True)),
+            **dict(zip(STORY, _logs(story), strict=True)),
+            **dict(zip(SURFACE, _logs(by_surface), strict=True)),
+            **dict(zip(GROUP, _logs(by_group), strict=True)),
             **dict(zip(("category shows", "category clicks"), _logs(by_category), strict=True)),
             "hours since first shown": _hours(times, first),
             "hours since published": _hours(times, self.stories.published[stories]),
@@ -457,19 +369,6 @@ class LiveCounts:
         return result
 
 
-def parts(views: PageViews, *, pairs: int) -> Iterator[PageViews]:
-    """The page views in parts for `LiveCounts.observe`, of about `pairs` stories each."""
-    start, count = 0, len(views.users)
-    while start < count:
-        stop = int(np.searchsorted(views.offsets, views.offsets[start] + pairs, side="right")) - 1
-        stop = min(max(stop, start + 1), int(np.searchsorted(views.times, views.times[start] + LONGEST_PART)))
-        stop = min(stop, int(np.searchsorted(views.times, _midnight(int(views.times[start])) + DAY)))
-        # the page views of one second stay together
-        stop = int(np.searchsorted(views.times, views.times[stop - 1], side="right"))
-        yield views.part(start, stop)
-        start = stop
-
-
 def _sum_by_view(flags: NDArray[np.bool_], offsets: NDArray[np.int64]) -> NDArray[np.float64]:
     sums = np.concatenate([[0], np.cumsum(flags)])
     by_view: NDArray[np.float64] = (sums[offsets[1:]] - sums[offsets[:-1]]).astype(np.float64)
@@ -479,10 +378,6 @@ def _sum_by_view(flags: NDArray[np.bool_], offsets: NDArray[np.int64]) -> NDArra
 def _logs(sums: NDArray[np.float32]) -> list[NDArray[np.float32]]:
     """log(1 + x) of each column for each half-life."""
     return [np.log1p(sums[:, life, what]) for life in range(sums.shape[1]) for what in range(sums.shape[2])]
-
-
-def _midnight(moment: int) -> int:
-    return moment - moment % DAY
 
 
 def _story_of(keys: NDArray[np.int64]) -> NDArray[np.int64]:

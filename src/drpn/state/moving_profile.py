@@ -6,7 +6,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from drpn.state.counts import PageViews
+from drpn.state.page_views import PageViews
 
 Profiles = tuple[NDArray[np.int32], NDArray[np.int32]]
 

@@ -40,7 +40,7 @@ class Event:
         object.__setattr__(self, "moment", _moment(moment, "moment"))
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, slots=True)
 class Entry:
     """One story of a profile and the moment of its last event; None if the moment is not known."""
 
@@ -134,14 +134,21 @@ class ProfileState:
             as_of = self._newest
         elif self._newest is not None and _before(_moment(as_of, "as_of"), self._newest):
             raise ValueError(f"as_of is {as_of!r}, but the newest event is of {self._newest!r}; it takes that or later")
+        clicks, skips = ([Entry(*pair) for pair in side] for side in self.newest(clicked, skipped))
+        return Profile(clicks, skips, as_of)
+
+    def newest(
+        self, clicked: int = CLICKED_KEPT, skipped: int = SKIPPED_KEPT
+    ) -> tuple[list[tuple[str, Any]], list[tuple[str, Any]]]:
+        """The stories of `profile` and their moments, for callers that write moments in another way."""
         only_skipped = {story: time for story, time in self._last_skip.items() if story not in self._last_click}
-        return Profile(_newest_entries(self._last_click, clicked), _newest_entries(only_skipped, skipped), as_of)
+        return _newest(self._last_click, clicked), _newest(only_skipped, skipped)
 
 
-def _newest_entries(last: dict[str, Moment], limit: int) -> list[Entry]:
+def _newest(last: dict[str, Moment], limit: int) -> list[tuple[str, Any]]:
     """The newest `limit` stories, oldest first; stories of one moment in the order of their ids."""
     newest_first = heapq.nlargest(limit, last.items(), key=lambda item: (item[1], item[0]))
-    return [Entry(story, time) for story, time in reversed(newest_first)]
+    return newest_first[::-1]
 
 
 def _entries(stories: Iterable[str | SupportsIndex | Entry], side: str, as_of: Moment | None) -> dict[str, Entry]:
@@ -176,6 +183,8 @@ def _story_id(news_id: object) -> str:
 
 
 def _moment(moment: Moment, name: str) -> Moment:
+    if type(moment) in (int, datetime):  # nearly all are, and this is quick
+        return moment
     if isinstance(moment, bool) or not isinstance(moment, Real | datetime) or moment != moment:
         raise ValueError(f"{name} is {moment!r}; it takes a number or a datetime")
     return moment

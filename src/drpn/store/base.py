@@ -112,8 +112,8 @@ class Store(Protocol):
 
     # questions
 
-    def user(self, user_id: str) -> UserState:
-        """Profile, version and clicks of a user."""
+    def user(self, user_id: str, *, also: Sequence[Impression] = ()) -> UserState:
+        """Profile, version and clicks of a user; as if the page views in `also` were stored, too, and closed."""
 
     def version(self, user_id: str) -> int:
         """The version of a user's state alone, which is quick to read."""

@@ -5,11 +5,11 @@ page: the order in which `drpn prepare` reads a log. It is stored as bytes that 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 from drpn.state.profile import Entry, Event, Profile, ProfileState
-from drpn.store.records import LONGEST_ID, as_utc
+from drpn.store.records import LONGEST_ID, Impression, as_utc
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -17,13 +17,14 @@ _OFFSET = 1 << 63
 """Added to times, so that those before 1970 compare as bytes, too."""
 
 
-@dataclass(frozen=True)
-class Feedback:
-    """The moments of a user's last click and last skip of a story, as bytes; None for never."""
+class Feedback(NamedTuple):
+    """The moments of a user's last click and last skip of a story, as bytes (None for never), and how often it was
+    skipped."""
 
     news_id: str
     clicked: bytes | None
     skipped: bytes | None
+    times_skipped: int = 0
 
 
 def microseconds(moment: datetime) -> int:
@@ -44,36 +45,49 @@ def pack(time: int, impression_id: str = "", position: int = 0) -> bytes:
 
 def user_profile(feedback: Iterable[Feedback], as_of: datetime | None = None) -> tuple[Profile, frozenset[str]]:
     """The profile of a user and all clicked stories; `as_of` is that of seeds, used if nothing is newer."""
-    state, seeded, clicked = ProfileState(), set[int](), set[str]()
+    state, seeded, clicked, newest = ProfileState(), set[int](), set[str](), -1
     for row in feedback:
         for moment, click in ((row.clicked, True), (row.skipped, False)):
             if moment is None:
                 continue
             number = _number(moment)
             state.update(Event(row.news_id, click, number))
+            newest = max(newest, number)
             if _is_seed(moment):
                 seeded.add(number)
             if click:
                 clicked.add(row.news_id)
-    profile = state.profile()
+    sides = state.newest()
     clicks, skips = (
-        [Entry(entry.news_id, None if entry.moment in seeded else _time(entry.moment)) for entry in side]
-        for side in (profile.clicked, profile.skipped)
+        [Entry(story, None if number in seeded else _time(number)) for story, number in side] for side in sides
     )
-    newest = None if profile.as_of is None or profile.as_of in seeded else _time(profile.as_of)
-    return Profile(clicks, skips, newest or as_of), frozenset(clicked)
+    return Profile(clicks, skips, as_of if newest < 0 or newest in seeded else _time(newest)), frozenset(clicked)
 
 
-def seed_feedback(profile: Profile, every_click: Iterable[str]) -> list[Feedback]:
+def seed_feedback(
+    clicked: Iterable[str], skipped: Iterable[str], every_click: Iterable[str], as_of: datetime | None
+) -> list[Feedback]:
     """The clicks and skips of a seeded profile: as old as the profile, in its order, other clicks before them."""
-    time = microseconds(profile.as_of) if isinstance(profile.as_of, datetime) else 0
-    newest = [entry.news_id for entry in profile.clicked]
-    clicked = [*sorted(set(every_click) - set(newest)), *newest]
-    skipped = [entry.news_id for entry in profile.skipped]
+    time, newest = 0 if as_of is None else microseconds(as_of), list(clicked)
+    before = sorted(set(every_click) - set(newest))
     return [
-        *(Feedback(story, pack(time, "", place), None) for place, story in enumerate(clicked)),
+        *(Feedback(story, pack(time, "", place), None) for place, story in enumerate([*before, *newest])),
         *(Feedback(story, None, pack(time, "", place)) for place, story in enumerate(skipped)),
     ]
+
+
+def page_view_feedback(impression: Impression) -> list[Feedback]:
+    """The clicks and skips of a page view that is closed."""
+    assert impression.time is not None
+    time, positions = microseconds(impression.time), impression.positions()
+    feedback = []
+    for story in impression.shown:
+        moment = pack(time, impression.impression_id, positions[story.news_id])
+        if story.clicked:
+            feedback.append(Feedback(story.news_id, moment, None))
+        elif story.seen is not False:
+            feedback.append(Feedback(story.news_id, None, moment, times_skipped=1))
+    return feedback
 
 
 def _number(moment: bytes) -> int:

@@ -6,8 +6,8 @@ event is written.
 
 import math
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from drpn.errors import RefusedError
@@ -223,6 +223,8 @@ class UserState:
     """All stories that the user clicked, within the retention."""
     erased: bool
     """Whether the user was erased at some time: nothing that a bundle knows of the user may be used."""
+    times_skipped: Mapping[str, int] = field(default_factory=dict)
+    """How often each skipped story of the profile was shown and skipped; seeded ones are not counted."""
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ OVERRIDE = "Invoice \u202efdp.exe"
 LONG = "Donaudampfschifffahrtsgesellschaftskapitänsmützenabzeichen" * 8
 CARD = """# drpn
 
-A news recommender trained with drpn. It ranks stories by what a user clicked and skipped.
+Ranks news stories for a user by the stories that the user clicked and skipped. Trained with drpn.
 
 ## Data
 
@@ -76,6 +76,9 @@ class PageNewsroom(StandIn):
 
     def card(self, _variant: str | None = None) -> str:
         return CARD
+
+    def trained(self, _variant: str) -> datetime:
+        return datetime(2026, 3, 1, 8, 30, tzinfo=UTC)
 
     def rates(self) -> list[VariantRate]:
         return [VariantRate("first", "A", 310, 3_100, 372, 0.12, 0.109, 0.132)]

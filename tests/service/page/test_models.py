@@ -3,11 +3,14 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
 
+from drpn.bundle.card import card
+from drpn.bundle.files import Bundle
 from drpn.service.app import create_app
 from drpn.service.http.settings import HttpSettings
 from drpn.service.requests import RankRequest
@@ -66,6 +69,26 @@ def test_a_trial_moves_the_list_like_real_feedback(plain: Running, kind: str) ->
         assert "In the profile already" in send(visitor, "u2", add=f"{kind}:fresh")
 
 
+def test_a_skip_is_seen_to_lower_a_story(plain: Running, room: Running) -> None:
+    """By the rule the page names it, on the front page and off it; a model that reads counts needs none."""
+    with visiting(plain) as visitor:
+        first = ids(visitor.get("/?user=new").text)[0]
+        tried = send(visitor, "new", add=f"skip:{first}")
+        words = "shown and skipped once, lowered"
+        if first in ids(tried):
+            assert f"Rule: {words}" in tried
+            assert ids(tried).index(first) > 0
+        else:
+            assert re.search(rf"was place 1, now place \d+, rule: {words}", tried)
+        plain.show("new", [first], complete=True)
+        plain.show("new", [first], complete=True)
+        plain.clock.now += timedelta(hours=80)  # faded, so that it is on the front page again
+        assert "Rule: shown and skipped 2 times, lowered" in visitor.get("/?user=new").text
+    with visiting(room) as visitor:
+        first = ids(visitor.get("/?user=new").text)[0]
+        assert "lowered" not in send(visitor, "new", add=f"skip:{first}")
+
+
 def test_readers_to_choose_from(plain: Running) -> None:
     def listed(visitor: TestClient) -> list[str]:
         return re.findall(r'<a href="/\?user=(\w+)"', visitor.get("/").text)
@@ -87,7 +110,21 @@ def test_new_reader_and_card(room: Running) -> None:
     assert "Ranked for a reader nobody knows" in text
     assert "<bdi>drpn-live</bdi>" in text
     assert "The bundle has no metrics." in text
-    assert "Bundle written <time" in text
+    assert "Trained at a time that is not known · bundle written <time" in text
+
+
+def test_the_card_says_when_the_model_was_trained(run_path: Path, tmp_path: Path) -> None:
+    bundle = Bundle.open(run_path / "bundle")
+    moment = datetime.fromisoformat(bundle.manifest["trained"])
+    assert moment.utcoffset() == timedelta(0)
+    assert abs(datetime.now(UTC) - moment) < timedelta(hours=2)
+    words = f"{moment:%Y-%m-%d %H:%M} UTC"
+    assert f"Trained: {words}." in (run_path / "bundle" / "README.md").read_text()
+    assert card(bundle.manifest | {"trained": None}).endswith("Trained: not known.\n")
+    with running(tmp_path / "trained", run_path / "bundle") as room, visiting(room) as visitor:
+        text = visitor.get("/").text
+    assert f'Trained <time datetime="{moment.isoformat()}">' in text
+    assert f"Trained: {words}." in text
 
 
 def test_models_without_denoising_or_weights(made: Made, tmp_path: Path) -> None:

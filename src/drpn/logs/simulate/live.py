@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +58,17 @@ class Views:
     appeal: NDArray[np.float32]
 
 
+class Seen(NamedTuple):
+    """What users make of the stories of their lists, one row for each."""
+
+    clicked: NDArray[np.bool_]
+    opinion: NDArray[np.int8]
+    expected: NDArray[np.float64]
+    """The feeling without the mood."""
+    chance: NDArray[np.float64]
+    """The chance of a click if the story interests the user."""
+
+
 def make_sessions(
     rng: np.random.Generator, readers: Readers, user: NDArray[np.int64], second: NDArray[np.int64]
 ) -> Sessions:
@@ -88,14 +100,14 @@ class SkipCounts:
         return np.where(self._keys[index] == key, self._counts[index], 0)
 
     def add(self, user: NDArray[np.int64], story: NDArray[np.int64]) -> None:
-        """Count each pair once more; no pair may repeat."""
-        key = np.sort(user * self._stories + story)
+        """Count each pair once more for each time it occurs."""
+        key, times = np.unique(user * self._stories + story, return_counts=True)
         index = np.minimum(np.searchsorted(self._keys, key), len(self._keys) - 1)
         known = self._keys[index] == key
-        self._counts[index[known]] += 1
+        self._counts[index[known]] += times[known]
         place = np.searchsorted(self._keys, key[~known])
         self._keys = np.insert(self._keys, place, key[~known])
-        self._counts = np.insert(self._counts, place, 1)
+        self._counts = np.insert(self._counts, place, times[~known])
 
 
 class LiveSite:
@@ -126,12 +138,56 @@ class LiveSite:
         while len(number):
             views = self._show(rng, sessions, number, second, article, sampler)
             yield views
-            article = self._next_page(rng, views, len(number))
-            gap = np.ceil(rng.exponential(60 * self._live.view_minutes, size=len(number))).astype(np.int64)
-            second = second + gap
-            goes_on = rng.random(len(number)) < self._live.another
-            goes_on &= second < np.minimum(sessions.second[number] + SESSION_SECONDS, self._end)
+            clicked = np.full(len(number), -1)
+            clicked[views.view[views.clicked]] = views.story[views.clicked]
+            goes_on, second, article = self.next_views(rng, sessions.second[number], second, clicked)
             number, second, article = number[goes_on], second[goes_on], article[goes_on]
+
+    def length(self, rng: np.random.Generator, views: int, stories: int) -> NDArray[np.int64]:
+        """How many of some stories the list of each page view shows."""
+        longest = min(self._live.longest, stories // 3)
+        return rng.integers(min(self._live.shortest, longest), longest, size=views, endpoint=True)
+
+    def look(
+        self,
+        rng: np.random.Generator,
+        users: NDArray[np.int64],
+        second: NDArray[np.int64],
+        article: NDArray[np.int64],
+        view: NDArray[np.int64],
+        story: NDArray[np.int64],
+    ) -> Seen:
+        """Show lists to users, who click or do not, and remember it; `view` is the page view of each story."""
+        user = users[view]
+        expected = self._readers.expected_feeling(self._stories, user, story)
+        opinion = self._readers.opinions(expected + self._readers.mood(self._stories, user, story))
+        chance = self._chance(user, story, second[view], article[view])
+        clicked = self._clicks(rng, view, len(users), opinion, chance)
+        self.remember(user, story, clicked)
+        return Seen(clicked, opinion, expected, chance)
+
+    def remember(self, user: NDArray[np.int64], story: NDArray[np.int64], clicked: NDArray[np.bool_]) -> None:
+        """Remember what users clicked and what they were shown without a click."""
+        self._pages.clicked.add(user[clicked], story[clicked])
+        self._skips.add(user[~clicked], story[~clicked])
+
+    def next_views(
+        self,
+        rng: np.random.Generator,
+        started: NDArray[np.int64],
+        second: NDArray[np.int64],
+        clicked: NDArray[np.int64],
+    ) -> tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]:
+        """Whether each page view has a next one in its session, its time, and the story of its page.
+
+        `started` is the start of the session; `clicked` the story that was clicked, -1 for none, as for the front page.
+        """
+        count = len(second)
+        article = np.where(rng.random(count) < self._live.article, clicked, -1)
+        second = second + np.ceil(rng.exponential(60 * self._live.view_minutes, size=count)).astype(np.int64)
+        goes_on = rng.random(count) < self._live.another
+        goes_on &= second < np.minimum(started + SESSION_SECONDS, self._end)
+        return goes_on, second, article
 
     def _show(
         self,
@@ -143,16 +199,8 @@ class LiveSite:
         sampler: StorySampler,
     ) -> Views:
         users = sessions.user[number]
-        longest = min(self._live.longest, len(sampler) // 3)
-        length = rng.integers(min(self._live.shortest, longest), longest, size=len(users), endpoint=True)
-        view, story = self._pages.fill(rng, users, length, sampler)
-        user = users[view]
-        expected = self._readers.expected_feeling(self._stories, user, story)
-        opinion = self._readers.opinions(expected + self._readers.mood(self._stories, user, story))
-        chance = self._chance(user, story, second[view], article[view])
-        clicked = self._clicks(rng, view, len(users), opinion, chance)
-        self._pages.clicked.add(user[clicked], story[clicked])
-        self._skips.add(user[~clicked], story[~clicked])
+        view, story = self._pages.fill(rng, users, self.length(rng, len(users), len(sampler)), sampler)
+        seen = self.look(rng, users, second, article, view, story)
         return Views(
             user=users,
             second=second,
@@ -161,9 +209,9 @@ class LiveSite:
             article=article,
             view=view,
             story=story,
-            clicked=clicked,
-            opinion=opinion,
-            appeal=self._appeal(view, expected, chance),
+            clicked=seen.clicked,
+            opinion=seen.opinion,
+            appeal=self._appeal(view, seen.expected, seen.chance),
         )
 
     def _chance(
@@ -205,12 +253,6 @@ class LiveSite:
         clicked[meant[~slips]] = True
         clicked[sample_per_page(rng, np.flatnonzero(opinion < 1), view, accidents)] = True
         return clicked
-
-    def _next_page(self, rng: np.random.Generator, views: Views, count: int) -> NDArray[np.int64]:
-        """The page of the clicked story, or -1 for the front page."""
-        article = np.full(count, -1)
-        article[views.view[views.clicked]] = views.story[views.clicked]
-        return np.where(rng.random(count) < self._live.article, article, -1)
 
     def _appeal(
         self, view: NDArray[np.int64], expected: NDArray[np.float64], chance: NDArray[np.float64]

@@ -74,7 +74,7 @@ class Readers:
 
     def mood(self, stories: Stories, user: NDArray[np.int64], story: NDArray[np.int64]) -> NDArray[np.float64]:
         """Standard logistic noise that is a fixed function of user and story."""
-        bits = _hash(user.astype(np.uint64) * np.uint64(len(stories)) + story.astype(np.uint64), self.salt)
+        bits = _hash(user.astype(np.uint64) * np.uint64(stories.moods) + story.astype(np.uint64), self.salt)
         uniform = ((bits >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53
         return np.log(uniform) - np.log1p(-uniform)
 

@@ -1,7 +1,8 @@
 """Stories: publication time, quality, prominence on the front page and how fast they fade."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 from drpn.logs.simulate.headlines import write_headlines
 from drpn.logs.simulate.presets import PRESETS, Preset
 from drpn.logs.simulate.topics import TOPIC_SHARES, TitleLines, Topics, make_topics, read_topics, subtopics_per_topic
-from drpn.logs.simulate.vocabulary import make_vocabulary
+from drpn.logs.simulate.vocabulary import Vocabulary, make_vocabulary
 
 DAYS_BEFORE = 21
 """Older stories are published up to this many days before the log."""
@@ -52,6 +53,10 @@ class Stories:
     clickbait: NDArray[np.bool_]
     titles: list[str]
     abstracts: list[str]
+    vocabulary: Vocabulary | None
+    """The words of invented titles; None if titles are borrowed."""
+    moods: int
+    """The number by which readers' moods tell stories apart; it stays the same when stories are added."""
 
     def __len__(self) -> int:
         return len(self.subtopic)
@@ -105,42 +110,83 @@ def make_stories(
 
     `titles` is a MIND news file to take titles and topics from; None generates them.
     """
-    clickbait = rng.random(count) < newsroom.clickbait
+    clickbait, vocabulary = rng.random(count) < newsroom.clickbait, None
     if titles is None:
-        topics, subtopic, headlines, abstracts = _generate_titles(rng, count, clickbait, even=newsroom.even_topics)
+        vocabulary, topics = _invent_topics(rng, count, even=newsroom.even_topics)
+        subtopic = rng.choice(len(topics.subtopics), size=count, p=topics.share)
+        headlines, abstracts = write_headlines(rng, vocabulary, topics, subtopic, clickbait)
     else:
         topics, lines = read_topics(titles)
         subtopic, headlines = _sample_titles(rng, count, lines)
         abstracts = [""] * count
     topic_quality = rng.normal(0.0, TOPIC_SPREAD, size=len(topics.topics))
-    quality = rng.normal(0.0, QUALITY_SPREAD, size=count) + rng.exponential(QUALITY_TAIL, size=count) - QUALITY_TAIL
-    quality += topic_quality[topics.topic_of[subtopic]]
-    unlimited = np.exp(PROMINENCE_OF_QUALITY * quality + PROMINENCE_SPREAD * rng.normal(size=count))
-    fade = FADE_HOURS * np.exp(FADE_SPREAD * rng.normal(size=count))
+    quality, prominence, fade = _draw_qualities(rng, topic_quality[topics.topic_of[subtopic]])
     return Stories(
         topics=topics,
         subtopic=subtopic,
         born=_publication_hours(rng, count, days),
         quality=quality,
-        prominence=unlimited / (1 + unlimited / PROMINENCE_LIMIT),
-        fade=np.minimum(fade, LONGEST_FADE),
+        prominence=prominence,
+        fade=fade,
         clickbait=clickbait,
         titles=headlines,
         abstracts=abstracts,
+        vocabulary=vocabulary,
+        moods=count,
     )
 
 
-def _generate_titles(
-    rng: np.random.Generator, count: int, clickbait: NDArray[np.bool_], *, even: bool
-) -> tuple[Topics, NDArray[np.int64], list[str], list[str]]:
-    """Topics, and the subtopic, title and abstract of each story."""
+def with_next_day(rng: np.random.Generator, stories: Stories, days: int, newsroom: Preset) -> Stories:
+    """The stories of a log of some days, and after them those of the day that follows, in the order of publication.
+
+    The titles of the log must be invented ones.
+    """
+    topics, vocabulary = stories.topics, stories.vocabulary
+    assert vocabulary is not None
+    count = max(1, round(len(stories) / (_older_days() + days)))
+    clickbait = rng.random(count) < newsroom.clickbait
+    subtopic = rng.choice(len(topics.subtopics), size=count, p=topics.share)
+    headlines, abstracts = write_headlines(rng, vocabulary, topics, subtopic, clickbait)
+    topic, many = topics.topic_of[stories.subtopic], len(topics.topics)
+    # what the stories of a topic share is about their mean
+    shared = np.bincount(topic, stories.quality, many) / np.maximum(np.bincount(topic, minlength=many), 1)
+    quality, prominence, fade = _draw_qualities(rng, shared[topics.topic_of[subtopic]])
+    hour = rng.choice(24, size=count, p=PUBLISHED_HOURS / PUBLISHED_HOURS.sum())
+    added = {
+        "subtopic": subtopic,
+        "born": days * 24 + np.sort(hour + rng.random(count)),
+        "quality": quality,
+        "prominence": prominence,
+        "fade": fade,
+        "clickbait": clickbait,
+    }
+    arrays: dict[str, Any] = {name: np.concatenate([getattr(stories, name), more]) for name, more in added.items()}
+    return replace(stories, **arrays, titles=stories.titles + headlines, abstracts=stories.abstracts + abstracts)
+
+
+def _draw_qualities(
+    rng: np.random.Generator, shared: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Quality, prominence and fading time of stories, whose topics have `shared` in common."""
+    count = len(shared)
+    quality = rng.normal(0.0, QUALITY_SPREAD, size=count) + rng.exponential(QUALITY_TAIL, size=count) - QUALITY_TAIL
+    quality += shared
+    unlimited = np.exp(PROMINENCE_OF_QUALITY * quality + PROMINENCE_SPREAD * rng.normal(size=count))
+    fade = FADE_HOURS * np.exp(FADE_SPREAD * rng.normal(size=count))
+    return quality, unlimited / (1 + unlimited / PROMINENCE_LIMIT), np.minimum(fade, LONGEST_FADE)
+
+
+def _invent_topics(rng: np.random.Generator, count: int, *, even: bool) -> tuple[Vocabulary, Topics]:
+    """The words of `count` stories, and topics named after some of them."""
     subtopics = int(subtopics_per_topic().sum())
     vocabulary = make_vocabulary(rng, count)
     first_words = vocabulary.words[vocabulary.subtopic_start(np.arange(subtopics), len(TOPIC_SHARES))]
-    topics = make_topics(first_words.tolist(), even=even)
-    subtopic = rng.choice(subtopics, size=count, p=topics.share)
-    headlines, abstracts = write_headlines(rng, vocabulary, topics, subtopic, clickbait)
-    return topics, subtopic, headlines, abstracts
+    return vocabulary, make_topics(first_words.tolist(), even=even)
+
+
+def _older_days() -> float:
+    """The stories from before the log equal those of this many days of the log."""
+    return MEMORY_DAYS * float(-np.expm1(-DAYS_BEFORE / MEMORY_DAYS))
 
 
 def _sample_titles(rng: np.random.Generator, count: int, lines: TitleLines) -> tuple[NDArray[np.int64], list[str]]:
@@ -152,7 +198,7 @@ def _sample_titles(rng: np.random.Generator, count: int, lines: TitleLines) -> t
 
 def _publication_hours(rng: np.random.Generator, count: int, days: int) -> NDArray[np.float64]:
     """Uniform over the days of the log, decreasing with distance before it; more by day than at night."""
-    older = MEMORY_DAYS * -np.expm1(-DAYS_BEFORE / MEMORY_DAYS)  # the older stories equal this many days of the log
+    older = _older_days()
     point = rng.random(count) * (older + days) - older
     days_ago = -MEMORY_DAYS * np.log1p(np.minimum(point, 0.0) / MEMORY_DAYS)
     day = np.floor(np.where(point < 0, -days_ago, point))

@@ -17,15 +17,14 @@ from drpn.service.messages.fields import CONTROL
 from drpn.store.records import check_id
 
 Body = TypeVar("Body", bound=BaseModel)
+_JSON = "application/json"
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 _CONTROL = re.compile(f"[{CONTROL}]")
 
 
 async def read_body(request: Request, model: type[Body], settings: HttpSettings) -> Body:
     """The body as its model; refuses what is not JSON, too large or too slow."""
-    kind = Message()
-    kind["content-type"] = request.headers.get("content-type", "")
-    if kind.get_content_type() != "application/json":
+    if not _is_json(request.headers.get("content-type", "")):
         raise HttpError(
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
             "not_json",
@@ -47,6 +46,14 @@ async def read_body(request: Request, model: type[Body], settings: HttpSettings)
         return model.model_validate_json(data)
     except ValidationError as error:
         raise invalid_body(error) from error
+
+
+def _is_json(content_type: str) -> bool:
+    if content_type == _JSON:
+        return True
+    kind = Message()
+    kind["content-type"] = content_type
+    return kind.get_content_type() == _JSON
 
 
 async def _read(request: Request, limit: int) -> bytes:

@@ -4,13 +4,17 @@ import logging
 import secrets
 import time
 import traceback
+from collections.abc import Mapping
 from http import HTTPStatus
+from typing import Any
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from drpn.errors import DrpnError
 from drpn.service.http.access import host_allowed
+from drpn.service.http.endpoints import Answering, Endpoint
 from drpn.service.http.errors import HttpError, busy, http_error_of, unexpected
 from drpn.service.http.metrics import Metrics
 from drpn.service.http.settings import HttpSettings
@@ -27,13 +31,23 @@ SAFE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
 }
 """Set on every answer that does not set them itself."""
+_SAFE = [(name.lower().encode(), value.encode()) for name, value in SAFE_HEADERS.items()]
+_REQUEST_ID = b"x-request-id"
+_NO_DIRECT = (None, None)
 
 
 class Edge:
     """Wraps the application."""
 
-    def __init__(self, app: ASGIApp, settings: HttpSettings, metrics: Metrics) -> None:
-        self._app, self._settings, self._metrics = app, settings, metrics
+    def __init__(
+        self,
+        app: ASGIApp,
+        settings: HttpSettings,
+        metrics: Metrics,
+        direct: Mapping[str, tuple[Endpoint[Any], Answering]],
+    ) -> None:
+        """Requests to the paths of `direct` are answered without the application."""
+        self._app, self._settings, self._metrics, self._direct = app, settings, metrics, direct
         self._running = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -50,11 +64,10 @@ class Edge:
         async def send_with_headers(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
-                status = message["status"]
-                headers = MutableHeaders(scope=message)
-                headers["X-Request-ID"] = request_id
-                for name, value in SAFE_HEADERS.items():
-                    headers.setdefault(name, value)
+                status, headers = message["status"], message["headers"]
+                present = {name for name, _ in headers}
+                own = (_REQUEST_ID, request_id.encode()), *_SAFE
+                message["headers"] = [*headers, *(pair for pair in own if pair[0] not in present)]
             await send(message)
 
         # ids stay encoded until a route reads them, so that a slash in an id is no separator
@@ -79,7 +92,13 @@ class Edge:
         try:
             if scope["path"] not in _PROBES:
                 self._admit(scope)
-            await self._app(scope, receive, send)
+            endpoint, answer = self._direct.get(scope["path"], _NO_DIRECT)
+            if endpoint is None or answer is None or scope["method"] != endpoint.method:
+                await self._app(scope, receive, send)
+            else:
+                scope["route"] = endpoint
+                response = await answer(Request(scope, receive))
+                await response(scope, receive, send)
         except HttpError as failure:
             return failure
         except DrpnError as error:

@@ -54,6 +54,7 @@ _WITH_BODY = (
 REFERENCE = "#/components/schemas/{model}"
 Body = TypeVar("Body", bound=BaseModel)
 Handler = Callable[[Request, Any], Awaitable[BaseModel | Response]]
+Answering = Callable[[Request], Awaitable[Response]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,8 +104,8 @@ class DirectRoute(APIRoute):
         return self.endpoint
 
 
-def add_endpoint(app: FastAPI, endpoint: Endpoint[Any], access: Access, settings: HttpSettings) -> None:
-    """Add a route to the application."""
+def add_endpoint(app: FastAPI, endpoint: Endpoint[Any], access: Access, settings: HttpSettings) -> Answering:
+    """Add a route to the application; returns the function that answers."""
 
     limit = endpoint.seconds or settings.answer_seconds
 
@@ -141,6 +142,7 @@ def add_endpoint(app: FastAPI, endpoint: Endpoint[Any], access: Access, settings
         openapi_extra=_extra(endpoint),
         route_class_override=DirectRoute,
     )
+    return answer
 
 
 def schema_of(model: type[BaseModel]) -> dict[str, str]:

@@ -20,14 +20,21 @@ class Metrics:
         self.running = Gauge("drpn_requests_running", "Requests being answered", registry=self.registry)
         self.refused = Counter("drpn_requests_refused", "Requests refused by overload", registry=self.registry)
 
+        self._known: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+
     def add(self, collector: Collector) -> None:
         """Add figures that are read when they are asked for."""
         self.registry.register(collector)
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count one request; the route is a template, so that the number of series stays small."""
-        self._requests.labels(method, route, str(status)).inc()
-        self._seconds.labels(method, route).observe(seconds)
+        known = self._known.get((method, route, status))
+        if known is None:
+            known = self._requests.labels(method, route, str(status)), self._seconds.labels(method, route)
+            self._known[method, route, status] = known
+        counter, histogram = known
+        counter.inc()
+        histogram.observe(seconds)
 
     def text(self) -> bytes:
         """All figures in the text format of Prometheus."""

@@ -92,7 +92,7 @@ class ListedStoryAnswer(BaseModel):
     news_id: str
     title: str
     category: str
-    score: float
+    score: float = Field(description="By the model; the order also follows the rules.")
     plain_rank: int = Field(description="Place by score alone, from 1; 0 for a pinned story outside the candidates.")
     why: Why = Field(description="Why the story has its place.")
     propensity: float | None = Field(None, description="Probability of this story at this place.")

@@ -5,6 +5,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+EventKind = Literal["impression", "click", "closed", "other"]
+
 
 class EntryAnswer(BaseModel):
     """A story of a profile."""
@@ -65,6 +67,7 @@ class ExplainedCandidateAnswer(BaseModel):
     category: str
     score: float
     influences: list[InfluenceAnswer]
+    rules: list[str] = Field(description="The rules of the service that lower it in rankings, in words.")
 
 
 class ExplanationAnswer(BaseModel):
@@ -95,6 +98,7 @@ class ExplanationAnswer(BaseModel):
                             "category": "weather",
                             "score": 1.25,
                             "influences": [{"news_id": "storm", "side": "clicked", "change": 0.4}],
+                            "rules": [],
                         }
                     ],
                 }
@@ -116,7 +120,7 @@ class EventAnswer(BaseModel):
 
     sequence: int
     time: datetime
-    kind: Literal["impression", "click", "closed", "other"]
+    kind: EventKind
     content: dict[str, Any] = Field(description="The event as it is stored.")
 
 

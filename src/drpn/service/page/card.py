@@ -26,6 +26,8 @@ class Card:
 
     variant: str
     model: str
+    trained: datetime | None
+    """When the training ended; None if the bundle does not say."""
     written: datetime | None
     """When the bundle was written."""
     sections: list[Section]
@@ -33,7 +35,7 @@ class Card:
 
 def read_cards(newsroom: Newsroom) -> list[Card]:
     """The cards of all variants; blocks while files are read."""
-    return [_read(variant, newsroom.card(variant), path) for variant, path in newsroom.bundles.items()]
+    return [_read(newsroom, variant, path) for variant, path in newsroom.bundles.items()]
 
 
 def sections_of(text: str) -> list[Section]:
@@ -69,13 +71,13 @@ def sections_of(text: str) -> list[Section]:
     return sections
 
 
-def _read(variant: str, text: str, path: Path) -> Card:
-    title, *others = sections_of(text)
+def _read(newsroom: Newsroom, variant: str, path: Path) -> Card:
+    title, *others = sections_of(newsroom.card(variant))
     try:
         written = datetime.fromtimestamp((path / MANIFEST).stat().st_mtime, UTC)
     except OSError:
         written = None
-    return Card(variant, title.heading, written, [Section("", title.blocks), *others])
+    return Card(variant, title.heading, newsroom.trained(variant), written, [Section("", title.blocks), *others])
 
 
 def _plain(text: str) -> str:

@@ -67,7 +67,7 @@ class Sessions:
         return self._hash("form", session.number.encode())
 
     def token_fits(self, session: Session, token: str) -> bool:
-        """Whether a form was made for this session."""
+        """Whether a form was made for this login."""
         return hmac.compare_digest(self.token(session).encode(), token.encode(errors="replace"))
 
     def _hash(self, purpose: str, message: bytes) -> str:

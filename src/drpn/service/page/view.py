@@ -101,7 +101,7 @@ class Change:
     news_id: str
     title: str
     repeated: bool
-    """Whether the profile has it already, so that the story only becomes the newest."""
+    """Whether the profile has it already, so that the story becomes the newest and is counted once more."""
 
 
 @dataclass(frozen=True)
@@ -240,7 +240,7 @@ def _places(first: Iterable[Moved], plain: tuple[Moved, ...], explanation: Expla
                 f"{story.score_after:.3f}".replace("-", "−"),
                 f"{story.score_before:.3f}".replace("-", "−") if trial.click or trial.skip else None,
                 before.get(story.news_id),
-                _rule_lines(story, before.get(story.news_id), trial),
+                [*_rule_lines(story, before.get(story.news_id), trial), *story.lowered],
                 reasons,
             )
         )
@@ -260,17 +260,17 @@ def _rule_lines(story: Moved, before: int | None, trial: Trial) -> list[str]:
 
 
 def _gone(plain: tuple[Moved, ...], tried: tuple[Moved, ...], trial: Trial) -> list[Gone]:
-    now = {story.news_id: story.rank_after for story in tried}
+    now = {story.news_id: story for story in tried}
     gone = []
     for story in plain[:PLACES]:
-        place = now.get(story.news_id)
-        if place is not None and place <= PLACES:
+        moved = now.get(story.news_id)
+        if moved is not None and moved.rank_after <= PLACES:
             continue
         if story.news_id in trial.click:
             text = "clicked: readers do not get a story again"
-        elif place is None:
+        elif moved is None:
             text = "left out"
         else:
-            text = f"now place {place}"
+            text = ", ".join([f"now place {moved.rank_after}", *(f"rule: {rule}" for rule in moved.lowered)])
         gone.append(Gone(shown(story.title or story.news_id), story.rank_after, text))
     return gone

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
@@ -16,7 +17,20 @@ Result = TypeVar("Result")
 
 async def resolved(future: Future[Result]) -> Result:
     """The result of a future. If the client goes away or the time is over, the work goes on."""
-    return await asyncio.shield(asyncio.wrap_future(future))
+    loop = asyncio.get_running_loop()
+    waiting = loop.create_future()
+
+    def wake() -> None:
+        if not waiting.done():
+            waiting.set_result(None)
+
+    def done(_: Future[Result]) -> None:
+        with suppress(RuntimeError):  # nobody waits if the loop is closed
+            loop.call_soon_threadsafe(wake)
+
+    future.add_done_callback(done)
+    await waiting
+    return future.result()
 
 
 async def changed(change: Callable[[], Future[Receipt]]) -> ChangeAnswer:

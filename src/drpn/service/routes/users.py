@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+from datetime import datetime
 from http import HTTPStatus
 from typing import Any
 
@@ -13,7 +14,7 @@ from drpn.service.http.bodies import path_id
 from drpn.service.http.endpoints import Endpoint
 from drpn.service.http.errors import HttpError
 from drpn.service.messages.news import ChangeAnswer
-from drpn.service.messages.users import EntryAnswer, EventAnswer, ExplanationAnswer, ExportAnswer, UserAnswer
+from drpn.service.messages.users import EntryAnswer, EventAnswer, EventKind, ExplanationAnswer, ExportAnswer, UserAnswer
 from drpn.service.newsroom import Newsroom
 from drpn.service.requests import Explanation, UserView
 from drpn.service.routes.changes import changed, id_schema
@@ -21,7 +22,11 @@ from drpn.state.profile import Entry
 from drpn.store.records import ClickCounted, Closed, Impression, LoggedEvent
 
 _EXPLANATION = TypeAdapter(Explanation)
-_KINDS = {Impression: "impression", ClickCounted: "click", Closed: "closed"}
+_KINDS: dict[type, EventKind] = {
+    Impression: "impression",
+    ClickCounted: "click",
+    Closed: "closed",
+}
 
 
 def user_routes(newsroom: Newsroom) -> list[Endpoint[Any]]:
@@ -131,10 +136,13 @@ def _export(newsroom: Newsroom, user_id: str) -> ExportAnswer:
 
 
 def _entries(entries: tuple[Entry, ...]) -> list[EntryAnswer]:
-    return [EntryAnswer(news_id=entry.news_id, time=entry.moment) for entry in entries]  # type: ignore[arg-type]
+    return [
+        EntryAnswer(news_id=entry.news_id, time=entry.moment if isinstance(entry.moment, datetime) else None)
+        for entry in entries
+    ]
 
 
 def _event(event: LoggedEvent) -> EventAnswer:
     content = dataclasses.asdict(event.what)
     kind = _KINDS.get(type(event.what), "other")
-    return EventAnswer(sequence=event.sequence, time=event.time, kind=kind, content=content)  # type: ignore[arg-type]
+    return EventAnswer(sequence=event.sequence, time=event.time, kind=kind, content=content)

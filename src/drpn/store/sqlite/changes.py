@@ -35,7 +35,7 @@ from drpn.store.sqlite.wiping import TO_WIPE
 
 _SECONDS = 1_000_000
 _CLICK = "clicked = max(coalesce(clicked, x''), excluded.clicked)"
-_SKIP = "skipped = max(coalesce(skipped, x''), excluded.skipped)"
+_SKIP = "skipped = max(coalesce(skipped, x''), excluded.skipped), times_skipped = times_skipped + 1"
 _BY_USER = ("events", "impressions", "feedback", "seeds", "rankings", "expiring", "users")
 
 
@@ -61,12 +61,12 @@ class Changes:
         return hmac.digest(self._secret, f"{kind}\0{text}".encode(), "sha256")[:16]
 
     def once(
-        self, connection: sqlite3.Connection, key: str | None, content: str, change: Callable[[], Receipt]
+        self, connection: sqlite3.Connection, key: str | None, content: Callable[[], str], change: Callable[[], Receipt]
     ) -> Receipt:
         """Apply a change unless its idempotency key was used; then acknowledge it again, or refuse other content."""
         if key is None:
             return change()
-        hashed, fingerprint = self.keyed_hash("key", key), self.keyed_hash("content", content)
+        hashed, fingerprint = self.keyed_hash("key", key), self.keyed_hash("content", content())
         now = microseconds(self._clock())
         row = connection.execute("SELECT content, sequence, time FROM requests WHERE key = ?", (hashed,)).fetchone()
         if row is not None and row[2] >= now - self._key_time:
@@ -340,13 +340,18 @@ class Changes:
         *,
         clicked: bool,
     ) -> None:
-        """Keep the last click and the last skip of each story; `ProfileState` derives profiles from these."""
+        """Keep the last click and the last skip of each story, from which `ProfileState` derives profiles; count
+        skips."""
         assert impression.time is not None
         time, positions = microseconds(impression.time), impression.positions()
         column, update = ("clicked", _CLICK) if clicked else ("skipped", _SKIP)
         connection.executemany(
-            f"INSERT INTO feedback (user, news_id, {column}) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET {update}",
-            [(user, news_id, pack(time, impression.impression_id, positions[news_id])) for news_id in news_ids],
+            f"INSERT INTO feedback (user, news_id, {column}, times_skipped) VALUES (?, ?, ?, ?) "
+            f"ON CONFLICT DO UPDATE SET {update}",
+            [
+                (user, news_id, pack(time, impression.impression_id, positions[news_id]), int(not clicked))
+                for news_id in news_ids
+            ],
         )
 
     def _count(

@@ -3,17 +3,26 @@
 import json
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
 from drpn.errors import StoreError
 from drpn.state.profile import Profile
 from drpn.store.encoding import decode, decode_impression, decode_ranking, decode_story
-from drpn.store.moments import Feedback, from_microseconds, microseconds, seed_feedback, user_profile
+from drpn.store.moments import (
+    Feedback,
+    from_microseconds,
+    microseconds,
+    page_view_feedback,
+    seed_feedback,
+    user_profile,
+)
 from drpn.store.records import (
     Click,
+    Impression,
     KeyRecord,
     LoggedEvent,
     LoggedRanking,
@@ -29,6 +38,8 @@ _IMPRESSIONS = (
     "SELECT sequence, user_id, open, body, (SELECT json_group_array(json_array(news_id, clicks.time)) FROM clicks "
     "WHERE impression = impressions.sequence) FROM impressions JOIN users USING (user) JOIN events USING (sequence)"
 )
+_NOBODY = -1
+"""Stands for a user who has no row."""
 _PART = 500
 _IDLE = 8
 """Connections that are kept open while nobody reads."""
@@ -77,29 +88,36 @@ class Readers:
             self._idle = []
 
 
-def read_user(connection: sqlite3.Connection, user: int) -> tuple[Profile, frozenset[str]]:
-    """The profile of a user and all clicked stories."""
-    rows = [
-        Feedback(*row)
-        for row in connection.execute("SELECT news_id, clicked, skipped FROM feedback WHERE user = ?", (user,))
-    ]
+def read_user(connection: sqlite3.Connection, user: int, also: Iterable[Feedback] = ()) -> UserState:
+    """The state of a user, as if there were other feedback, too; without version and erasure."""
+    stored = connection.execute(
+        "SELECT news_id, clicked, skipped, times_skipped FROM feedback WHERE user = ?", (user,)
+    ).fetchall()
+    rows = [*(Feedback(*row) for row in stored), *also]
     seed = connection.execute("SELECT as_of, body FROM seeds WHERE user = ?", (user,)).fetchone()
     as_of = None
     if seed is not None:
         as_of = None if seed[0] is None else from_microseconds(seed[0])
         body = json.loads(seed[1])
-        rows += seed_feedback(Profile(body["clicked"], body["skipped"], as_of), body["all"])
-    return user_profile(rows, as_of)
+        rows += seed_feedback(body["clicked"], body["skipped"], body["all"], as_of)
+    profile, clicked = user_profile(rows, as_of)
+    times = dict.fromkeys((entry.news_id for entry in profile.skipped), 0)
+    for row in rows:
+        if row.times_skipped and row.news_id in times:
+            times[row.news_id] += row.times_skipped
+    skipped = {news_id: many for news_id, many in times.items() if many}
+    return UserState(0, profile, clicked, erased=False, times_skipped=skipped)
 
 
-def user_state(connection: sqlite3.Connection, user_id: str, mark: bytes) -> UserState:
-    """Everything that is known of a user."""
+def user_state(connection: sqlite3.Connection, user_id: str, mark: bytes, also: Iterable[Impression] = ()) -> UserState:
+    """Everything that is known of a user, as if some page views were stored, too, and closed."""
     erased = is_erased(connection, mark)
     row = connection.execute("SELECT user, version FROM users WHERE user_id = ?", (user_id,)).fetchone()
-    if row is None:
+    feedback = [one for impression in also for one in page_view_feedback(impression)]
+    if row is None and not feedback:
         return UserState(0, Profile(), frozenset(), erased)
-    profile, clicked = read_user(connection, row[0])
-    return UserState(row[1], profile, clicked, erased)
+    user, newest = (_NOBODY, 0) if row is None else row
+    return replace(read_user(connection, user, feedback), version=newest, erased=erased)
 
 
 def version(connection: sqlite3.Connection, user_id: str) -> int:

@@ -74,7 +74,7 @@ def _forget_feedback(connection: sqlite3.Connection, cutoff: int) -> int:
     ).fetchall()
     before = pack(cutoff)[:8]
     for user, user_id in users:
-        profile, _ = read_user(connection, user)
+        profile = read_user(connection, user).profile
         kept = {entry.news_id for side in (profile.clicked, profile.skipped) for entry in side}
         old = connection.execute(
             "SELECT news_id FROM feedback WHERE user = ? AND max(coalesce(clicked, x''), coalesce(skipped, x'')) < ?",

@@ -81,7 +81,12 @@ CREATE TABLE api_keys (
 # requests: idempotency keys and their content, both as keyed hashes
 # expiring: users with deleted events, whose old feedback is to be deleted
 
-MIGRATIONS: tuple[str, ...] = (_TABLES,)
+_TIMES_SKIPPED = """
+ALTER TABLE feedback ADD COLUMN times_skipped INTEGER NOT NULL DEFAULT 0;
+UPDATE feedback SET times_skipped = 1 WHERE skipped IS NOT NULL
+"""
+
+MIGRATIONS: tuple[str, ...] = (_TABLES, _TIMES_SKIPPED)
 """Statements that bring a file from each version to the next; the first makes an empty file a store."""
 
 

@@ -75,9 +75,11 @@ class SqliteStore:
         check_text("key", key)
 
         def change(connection: sqlite3.Connection) -> Receipt:
-            content = f"impression\0{impression.user_id}\0{encode(impression)}"
             return self._changes.once(
-                connection, key, content, lambda: self._changes.add_impression(connection, impression)
+                connection,
+                key,
+                lambda: f"impression\0{impression.user_id}\0{encode(impression)}",
+                lambda: self._changes.add_impression(connection, impression),
             )
 
         return self._writer.submit(change)
@@ -88,7 +90,9 @@ class SqliteStore:
         def change(connection: sqlite3.Connection) -> Receipt:
             time = "" if click.time is None else microseconds(click.time)
             content = f"click\0{click.user_id}\0{click.impression_id}\0{click.news_id}\0{time}"
-            return self._changes.once(connection, key, content, lambda: self._changes.add_click(connection, click))
+            return self._changes.once(
+                connection, key, lambda: content, lambda: self._changes.add_click(connection, click)
+            )
 
         return self._writer.submit(change)
 
@@ -104,8 +108,12 @@ class SqliteStore:
         check_text("key", key)
 
         def change(connection: sqlite3.Connection) -> Receipt:
-            content = "\0".join(["news", *map(encode_story, stories)])
-            return self._changes.once(connection, key, content, lambda: self._changes.put_news(connection, stories))
+            return self._changes.once(
+                connection,
+                key,
+                lambda: "\0".join(["news", *map(encode_story, stories)]),
+                lambda: self._changes.put_news(connection, stories),
+            )
 
         return self._writer.submit(change)
 
@@ -116,8 +124,12 @@ class SqliteStore:
         check_text("key", key)
 
         def change(connection: sqlite3.Connection) -> Receipt:
-            content = "\0".join(["takedown", *news_ids])
-            return self._changes.once(connection, key, content, lambda: self._changes.take_down(connection, news_ids))
+            return self._changes.once(
+                connection,
+                key,
+                lambda: "\0".join(["takedown", *news_ids]),
+                lambda: self._changes.take_down(connection, news_ids),
+            )
 
         return self._writer.submit(change)
 
@@ -159,10 +171,10 @@ class SqliteStore:
 
     # questions
 
-    def user(self, user_id: str) -> UserState:
+    def user(self, user_id: str, *, also: Sequence[Impression] = ()) -> UserState:
         check_id("user_id", user_id)
         with self._readers.connection() as connection:
-            return queries.user_state(connection, user_id, self._changes.keyed_hash("user", user_id))
+            return queries.user_state(connection, user_id, self._changes.keyed_hash("user", user_id), also)
 
     def version(self, user_id: str) -> int:
         check_id("user_id", user_id)

@@ -88,13 +88,15 @@ class GroupWriter:
         with self._wake:
             if self._closing:
                 raise StoreError("the store is closed; open it again")
-            if not self._later:
+            first = not self._later
+            if first:
                 self._later_due = time.monotonic() + self._later_seconds
             taken = things[: max(0, self._later_limit - len(self._later))]
             self._later.extend(taken)
             dropped = len(things) - len(taken)
             self.dropped += dropped
-            self._wake.notify()
+            if first or len(self._later) >= self._group:  # otherwise the thread wakes when they are due
+                self._wake.notify()
         return dropped
 
     def close(self) -> None:
