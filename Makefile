@@ -24,11 +24,12 @@ serve: install  ## After make demo: serve its live site on the next day, with si
 	@test -f demo/live/drpn-live/bundle/manifest.json || { echo "There is no demo to serve yet. Run: make demo (takes minutes)"; exit 1; }
 	$(BIN)/drpn replay demo/live/drpn-live demo/live/logs
 
-check: install  ## Check lint, types (mypy strict) and import contracts
+check: install  ## Check lint, types (mypy strict), import contracts and, with a network, known vulnerabilities
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python .ci/audit.py requirements.lock
 
 test-gpu: install  ## Run the tests that need a GPU
 	$(BIN)/python -m pytest -q -m gpu

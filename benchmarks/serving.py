@@ -288,7 +288,7 @@ def measure(bundle: Path, scratch: Path, options: argparse.Namespace) -> dict[st
 
 
 def sentence(model: str, facts: dict[str, Any]) -> str:
-    """What was measured, in words."""
+    """The measurements in words."""
     return (
         f"{model}: {facts['users']:,} users and {facts['stories']:,} live stories, requests for "
         f"{facts['visitors']:,} users; {facts['megabytes']['peak']:,} MB of memory at most, "

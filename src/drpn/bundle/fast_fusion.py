@@ -36,6 +36,11 @@ def stories_within_limit(encoded: Encoded) -> bool:
     return all(bool(_table(rows.candidate).abs().max() <= LIMIT) for rows in encoded.values())
 
 
+def view_names(model: Drpn) -> list[str]:
+    """The views that a model has."""
+    return [name for name in ("semantic", "collaborative") if hasattr(model, name)]
+
+
 class Constants(NamedTuple):
     """What does not depend on users and stories, of all views."""
 
@@ -49,7 +54,7 @@ class Constants(NamedTuple):
 
 def constants(model: Drpn) -> Constants:
     """The constants of a model."""
-    nets = [model.semantic.fusion, *([model.collaborative.fusion] if model.settings.graph else [])]
+    nets = [model.view(name).fusion for name in view_names(model)]
     out = torch.cat([net.out.flatten() for net in nets])
     return Constants(out, 1 / out, torch.stack([net.out.sum(-1) + net.bias for net in nets])[None])
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import layer_norm
 
+from drpn.bundle.fast_fusion import view_names
 from drpn.layers.attention import GatedAggregate
 from drpn.layers.linear import split_heads
 from drpn.models.drpn import Drpn, Encoded, Readers, Side, View, ViewReaders, ViewRows
@@ -39,7 +40,7 @@ class _Denoise(NamedTuple):
     out: Tensor
     """2 W^u_2 and, for the opposite sequence, -2 ReLU(gamma) W^u_4."""
     unopposed: Tensor | None
-    """What a story reads of an empty opposite sequence; None if the model reads one sequence."""
+    """The attention output over an empty opposite sequence; None if the model reads one sequence."""
 
 
 class _Side(NamedTuple):
@@ -57,10 +58,9 @@ class FastReader:
     """Reads users with one model."""
 
     def __init__(self, model: Drpn) -> None:
-        names = ("semantic", "collaborative") if model.settings.graph else ("semantic",)
         self._model = model
         with torch.no_grad():
-            self._views = {name: [_side(model.view(name), side) for side in model.reads] for name in names}
+            self._views = {name: [_side(model.view(name), side) for side in model.reads] for name in view_names(model)}
 
     def read(self, encoded: Encoded, positions: dict[str, Tensor]) -> Readers:
         """The interests of one user, for each view, from the positions of the user's stories by sequence."""

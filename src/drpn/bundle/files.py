@@ -258,7 +258,12 @@ class Bundle:
             return None
         offsets, news = self._all_clicked
         start, stop = offsets[user : user + 2].tolist()
-        return [self.data.news_ids[row] for row in news[start:stop].tolist()]
+        return [self.news_ids[row] for row in news[start:stop].tolist()]
+
+    @cached_property
+    def news_ids(self) -> list[str]:
+        """The ids of all stories by row, in memory: profiles of all users are read at the start of a service."""
+        return list(self.data.news_ids)
 
     @cached_property
     def _all_clicked(self) -> tuple[Array, Array] | None:

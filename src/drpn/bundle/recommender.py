@@ -48,7 +48,7 @@ class Recommender:
         self._reader = StoryReader(
             bundle.data, self._tables.news, settings["category_words"], settings.get("entities", 0)
         )
-        self.stories = StoryCatalogue(self.model, self._tables.news, bundle.data.news_ids, derive)
+        self.stories = StoryCatalogue(self.model, self._tables.news, bundle.news_ids, derive)
         self._users = {name: row for row, name in enumerate(bundle.data.user_ids) if row}
         recent = np.flatnonzero(bundle.data.arrays.array("news/recent"))
         self._live = dict.fromkeys(bundle.data.news_ids[int(row)] for row in recent)
@@ -380,7 +380,7 @@ class Recommender:
         return max(1, min(_USERS_AT_ONCE, limit // max(1, candidates)))
 
     def _news_ids(self, rows: Array) -> list[str]:
-        return [self.bundle.data.news_ids[row] for row in rows.tolist() if row]
+        return [self.bundle.news_ids[row] for row in rows.tolist() if row]
 
     def _title(self, news_id: str) -> str:
         if news_id in self._added:

@@ -51,7 +51,7 @@ def prepare(
     notes += [f"the model does not know the {name} of readers" for name in request.about if name not in about]
     asked = ScoreRequest(user, desk.profile(user, known), pool, int(seconds), page, about)
     hidden = frozenset[str]() if known is None else known.clicked
-    skipped = {} if desk.reads_counts else rule.skipped(known, seconds)
+    skipped = {} if desk.reads_counts else rule.skipped(known, pool, seconds)
     return Prepared(request, variant, desk, known, asked, moment, hidden, tuple(notes), skipped)
 
 

@@ -40,12 +40,15 @@ class SkipRule:
     """In standard deviations for each skip, at first; 0 turns the rule off."""
     half_life_hours: float
 
-    def skipped(self, user: KnownUser | None, seconds: float) -> dict[str, Skipped]:
-        """The skipped stories of a user that go down at a moment; skips of a bundle have no time and do not count."""
+    def skipped(self, user: KnownUser | None, pool: Pool, seconds: float) -> dict[str, Skipped]:
+        """The stories of a pool that go down because the user skipped them; skips of a bundle have no time and do not
+        count."""
         lowered: dict[str, Skipped] = {}
         if user is None or not self.discount:
             return lowered
         for news_id, (times, last) in user.skips.items():
+            if news_id not in pool.place:
+                continue
             # discount = d · times · 2^(-hours since the last skip / half-life)
             faded = 0.5 ** (max(0.0, seconds - last) / 3600 / self.half_life_hours)
             if faded >= _LEAST:
@@ -57,9 +60,9 @@ def lower(
     pool: Pool, scores: NDArray[np.float32], mask: NDArray[np.bool_], skipped: Mapping[str, Skipped]
 ) -> tuple[NDArray[np.float32], dict[int, str]]:
     """The scores by which a list is ordered, and the rule in words for each place in the pool that it lowered."""
-    places = {pool.place[news_id]: one for news_id, one in skipped.items() if news_id in pool.place}
-    if not places:
+    if not skipped:
         return scores, {}
+    places = {pool.place[news_id]: one for news_id, one in skipped.items() if news_id in pool.place}
     # lowered = score - discount · standard deviation of the scores that may be listed
     spread = float(scores[mask].std()) if mask.any() else 0.0
     lowered = scores.copy()
