@@ -150,6 +150,7 @@ class StoreConformance:
         store.add_impression(page(-9, stories="abcd", clicked="a", complete=True)).result()
         before, events = store.user("anna"), store.last_sequence()
         also = [page(-2, stories="ace", clicked="e"), page(-1, stories="cdf", clicked="d")]
+        also.append(replace(page(0, stories="g"), shown=(Shown("g", seen=False),)))
         expected = store.user("anna", also=also)
         assert (store.user("anna"), store.last_sequence()) == (before, events)
         assert store.user("stranger", also=[page(-1, stories="ab", clicked="b")]).profile.clicked[0].news_id == "b"
