@@ -1,7 +1,9 @@
 """`drpn replay`: a simulated site on its next day. Rankings change, figures move, Ctrl-C ends it."""
 
 import re
+import shutil
 import signal
+import subprocess
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -86,6 +88,15 @@ def test_logs_that_cannot_be_replayed(site: Path, tmp_path: Path) -> None:
     assert process.wait(60) == 2
     assert "simulation.json cannot be read" in message
     assert "drpn simulate LOGS --preset live" in message
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+def test_make_serve_without_a_demo_says_what_to_do(tmp_path: Path) -> None:
+    done = subprocess.run(
+        ["make", "-f", MAKEFILE, "-o", "install", "serve"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode != 0
+    assert "There is no demo to serve yet. Run: make demo" in done.stdout
 
 
 def test_make_serve_names_what_make_demo_writes() -> None:

@@ -112,6 +112,15 @@ def test_the_amount_grows_with_skips_and_fades(plain: Running) -> None:
         assert words == ([] if hours == 200 else [f"shown and skipped {many}, lowered" for many in times])
 
 
+def test_skips_beyond_the_profile_count(plain: Running) -> None:
+    first = places(ranking(plain))[0]
+    plain.show("anna", [first], complete=True)
+    plain.show("anna", [f"other{number}" for number in range(70)], complete=True)
+    profile = plain.newsroom.user("anna").profile
+    assert first not in {entry.news_id for entry in profile.skipped}
+    assert story(ranking(plain), first).rules == ("shown and skipped once, lowered",)
+
+
 def test_the_rule_holds_with_other_rules_and_mixing(plain: Running) -> None:
     first, second = places(ranking(plain))[:2]
     plain.show("anna", [first, second], complete=True)

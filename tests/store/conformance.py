@@ -74,6 +74,11 @@ def sides(state: UserState) -> tuple[str, str]:
     return tuple("".join(entry.news_id for entry in side) for side in (state.profile.clicked, state.profile.skipped))  # type: ignore[return-value]
 
 
+def times_skipped(state: UserState) -> dict[str, int]:
+    """How often each story was skipped."""
+    return {news_id: skips.times for news_id, skips in state.skips.items()}
+
+
 class StoreConformance:
     """Tests of a store."""
 
@@ -130,19 +135,22 @@ class StoreConformance:
         for number in range(3):
             store.add_impression(page(-3 + number, stories="ab" if number else "abc", complete=True)).result()
         store.add_impression(page(-3, user="ben", complete=True)).exception()  # refused: the id is taken
-        assert store.user("anna").times_skipped == {"a": 3, "b": 3, "c": 1}
+        assert times_skipped(store.user("anna")) == {"a": 3, "b": 3, "c": 1}
         store.add_click(Click("i-3", "anna", "a")).result()
-        assert store.user("anna").times_skipped == {"b": 3, "c": 1}
+        assert times_skipped(store.user("anna")) == {"b": 3, "c": 1}
         clock.now += MINUTE
         store.add_impression(page(0, stories="bd")).result()
-        assert store.user("anna").times_skipped == {"b": 3, "c": 1}  # open: nothing is a skip yet
+        assert times_skipped(store.user("anna")) == {"b": 3, "c": 1}  # open: nothing is a skip yet
         store.close_for("anna").result()
-        assert store.user("anna").times_skipped == {"b": 4, "c": 1, "d": 1}
+        assert times_skipped(store.user("anna")) == {"b": 4, "c": 1, "d": 1}
+        last = {news_id: skips.last for news_id, skips in store.user("anna").skips.items()}
+        assert last == {"b": NOON.timestamp(), "c": (NOON - 3 * MINUTE).timestamp(), "d": NOON.timestamp()}
 
     def test_a_user_as_if_page_views_were_stored(self, store: Store) -> None:
         store.add_impression(page(-9, stories="abcd", clicked="a", complete=True)).result()
         before, events = store.user("anna"), store.last_sequence()
         also = [page(-2, stories="ace", clicked="e"), page(-1, stories="cdf", clicked="d")]
+        also.append(replace(page(0, stories="g"), shown=(Shown("g", seen=False),)))
         expected = store.user("anna", also=also)
         assert (store.user("anna"), store.last_sequence()) == (before, events)
         assert store.user("stranger", also=[page(-1, stories="ab", clicked="b")]).profile.clicked[0].news_id == "b"
@@ -152,7 +160,7 @@ class StoreConformance:
         stored = store.user("anna")
         assert expected == replace(stored, version=before.version)
         assert sides(stored) == ("aed", "bcf")
-        assert stored.times_skipped == {"b": 1, "c": 3, "f": 1}
+        assert times_skipped(stored) == {"b": 1, "c": 3, "f": 1}
 
     def test_repeated_clicks_count_once(self, store: Store) -> None:
         store.add_impression(page(0)).result()

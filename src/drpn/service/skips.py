@@ -7,7 +7,6 @@ changes the order alone, and the list says which stories it lowered.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import NamedTuple
 
 import numpy as np
@@ -47,14 +46,13 @@ class SkipRule:
         lowered: dict[str, Skipped] = {}
         if user is None or not self.discount:
             return lowered
-        for entry in user.profile.skipped:
-            if isinstance(entry.moment, datetime) and entry.news_id in pool.place:
-                hours = max(0.0, seconds - entry.moment.timestamp()) / 3600
-                # discount = d · times · 2^(-hours since the last skip / half-life)
-                faded = 0.5 ** (hours / self.half_life_hours)
-                times = user.times_skipped.get(entry.news_id, 1)
-                if faded >= _LEAST:
-                    lowered[entry.news_id] = Skipped(times, self.discount * times * faded)
+        for news_id, (times, last) in user.skips.items():
+            if news_id not in pool.place:
+                continue
+            # discount = d · times · 2^(-hours since the last skip / half-life)
+            faded = 0.5 ** (max(0.0, seconds - last) / 3600 / self.half_life_hours)
+            if faded >= _LEAST:
+                lowered[news_id] = Skipped(times, self.discount * times * faded)
         return lowered
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from drpn.state.profile import Profile
 from drpn.store.base import Store
-from drpn.store.records import ClickCounted, Closed, Erased, Happening, Impression, Seeded, UserState
+from drpn.store.records import ClickCounted, Closed, Erased, Happening, Impression, Seeded, Skips, UserState
 
 
 class KnownUser(NamedTuple):
@@ -20,8 +20,8 @@ class KnownUser(NamedTuple):
     erased: bool
     open: set[str]
     """Open impressions; events add to it."""
-    times_skipped: Mapping[str, int] = MappingProxyType({})
-    """How often each skipped story of the profile was skipped."""
+    skips: Mapping[str, Skips] = MappingProxyType({})
+    """How often and when the user skipped stories, also those beyond the profile."""
 
 
 class Users:
@@ -72,4 +72,4 @@ class Users:
 
 
 def _known(state: UserState, open_now: set[str]) -> KnownUser:
-    return KnownUser(state.version, state.profile, state.clicked, state.erased, open_now, state.times_skipped)
+    return KnownUser(state.version, state.profile, state.clicked, state.erased, open_now, state.skips)

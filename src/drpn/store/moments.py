@@ -4,12 +4,13 @@ The moment of an event in a profile is the time of its impression, then the impr
 page: the order in which `drpn prepare` reads a log. It is stored as bytes that compare in this order.
 """
 
-from collections.abc import Iterable
+import math
+from collections.abc import Collection, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from drpn.state.profile import Entry, Event, Profile, ProfileState
-from drpn.store.records import LONGEST_ID, Impression, as_utc
+from drpn.store.records import LONGEST_ID, Impression, Skips, as_utc
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -88,6 +89,17 @@ def page_view_feedback(impression: Impression) -> list[Feedback]:
         elif story.seen is not False:
             feedback.append(Feedback(story.news_id, None, moment, times_skipped=1))
     return feedback
+
+
+def count_skips(feedback: Iterable[Feedback], clicked: Collection[str]) -> dict[str, Skips]:
+    """How often and when each story was skipped, without those that were clicked."""
+    skips: dict[str, Skips] = {}
+    for row in feedback:
+        if row.times_skipped and row.skipped is not None and row.news_id not in clicked:
+            times, last = skips.get(row.news_id, (0, -math.inf))
+            seconds = (int.from_bytes(row.skipped[:8], "big") - _OFFSET) / 1_000_000
+            skips[row.news_id] = Skips(times + row.times_skipped, max(last, seconds))
+    return skips
 
 
 def _number(moment: bytes) -> int:

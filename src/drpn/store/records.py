@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from drpn.errors import RefusedError
 from drpn.state.profile import Profile
@@ -210,6 +211,14 @@ class LoggedEvent:
     what: Happening
 
 
+class Skips(NamedTuple):
+    """How often a user was shown and skipped a story."""
+
+    times: int
+    last: float
+    """The time of the last page view of these, in seconds since 1970."""
+
+
 @dataclass(frozen=True)
 class UserState:
     """Profile, version and clicks of a user."""
@@ -223,8 +232,9 @@ class UserState:
     """All stories that the user clicked, within the retention."""
     erased: bool
     """Whether the user was erased at some time: nothing that a bundle knows of the user may be used."""
-    times_skipped: Mapping[str, int] = field(default_factory=dict)
-    """How often each skipped story of the profile was shown and skipped; seeded ones are not counted."""
+    skips: Mapping[str, Skips] = field(default_factory=dict)
+    """The stories that were skipped and never clicked, within the retention, also beyond those of the profile; seeded
+    ones are not counted."""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from drpn.state.profile import Profile
 from drpn.store.encoding import decode, decode_impression, decode_ranking, decode_story
 from drpn.store.moments import (
     Feedback,
+    count_skips,
     from_microseconds,
     microseconds,
     page_view_feedback,
@@ -101,12 +102,7 @@ def read_user(connection: sqlite3.Connection, user: int, also: Iterable[Feedback
         body = json.loads(seed[1])
         rows += seed_feedback(body["clicked"], body["skipped"], body["all"], as_of)
     profile, clicked = user_profile(rows, as_of)
-    times = dict.fromkeys((entry.news_id for entry in profile.skipped), 0)
-    for row in rows:
-        if row.times_skipped and row.news_id in times:
-            times[row.news_id] += row.times_skipped
-    skipped = {news_id: many for news_id, many in times.items() if many}
-    return UserState(0, profile, clicked, erased=False, times_skipped=skipped)
+    return UserState(0, profile, clicked, erased=False, skips=count_skips(rows, clicked))
 
 
 def user_state(connection: sqlite3.Connection, user_id: str, mark: bytes, also: Iterable[Impression] = ()) -> UserState:
