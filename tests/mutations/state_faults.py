@@ -23,8 +23,8 @@ PROFILES = [
     Fault(
         "the oldest stories are kept",
         UPDATES,
-        "in reversed(newest_first)]",
-        "in sorted(last.items(), key=lambda item: (item[1], item[0]))[:limit]]",
+        "return newest_first[::-1]",
+        "return sorted(last.items(), key=lambda item: (item[1], item[0]))[:limit]",
     ),
     Fault("stories of one moment in the order of arrival", UPDATES, "(item[1], item[0])", "item[1]"),
     Fault(
