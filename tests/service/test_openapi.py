@@ -1,7 +1,7 @@
 """Schemathesis calls every route of the OpenAPI document with valid and invalid data, and follows its links."""
 
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from drpn.service.http.settings import HttpSettings
 from drpn.service.newsroom import Newsroom
 from drpn.service.settings import NewsroomSettings
 from drpn.service.variants import Variant
-from drpn.store.base import Store
+from drpn.store.opening import open_store
 from drpn.store.records import Story
 
 CHECKS = [
@@ -43,13 +43,42 @@ def options(examples: int, **more: Any) -> settings:
     return settings(max_examples=examples, **quiet, **more)
 
 
-@pytest.fixture
-def schema(store: Store, run_path: Path) -> Iterator[Any]:
-    """The document of a service with a trained model."""
-    with closing(Newsroom([Variant("A", run_path / "bundle")], store, NewsroomSettings(seconds=30))) as newsroom:
+class Services:
+    """An ASGI application that can be replaced by a new one, with an empty store."""
+
+    def __init__(self, folder: Path, run: Path) -> None:
+        self._folder, self._run, self._number = folder, run, 0
+        self._open = ExitStack()
+        self.renew()
+
+    def renew(self) -> None:
+        """Start a service of a trained model with a new store."""
+        self.close()
+        self._number += 1
+        store = self._open.enter_context(closing(open_store(f"sqlite:///{self._folder}/store-{self._number}.db")))
+        variants = [Variant("A", self._run / "bundle")]
+        newsroom = self._open.enter_context(closing(Newsroom(variants, store, NewsroomSettings(seconds=30))))
         newsroom.put_news([Story("storm", "Storm closes the harbours"), Story("chess", "Chess")]).result()
-        settings = HttpSettings(allowed_hosts=("testserver",), answer_seconds=60, bundles=run_path.parent)
-        yield schemathesis.openapi.from_asgi("/openapi.json", create_app(newsroom, store, settings))
+        settings = HttpSettings(allowed_hosts=("testserver",), answer_seconds=60, bundles=self._run.parent)
+        self._app = create_app(newsroom, store, settings)
+
+    def close(self) -> None:
+        self._open.close()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await self._app(scope, receive, send)
+
+
+@pytest.fixture
+def services(tmp_path: Path, run_path: Path) -> Iterator[Services]:
+    with closing(Services(tmp_path, run_path)) as services:
+        yield services
+
+
+@pytest.fixture
+def schema(services: Services) -> Any:
+    """The document of a service with a trained model."""
+    return schemathesis.openapi.from_asgi("/openapi.json", services)
 
 
 @pytest.mark.parametrize("mode", list(GenerationMode))
@@ -71,8 +100,11 @@ def test_every_route_answers_as_documented(schema: Any, examples: int, mode: Gen
 
 
 @pytest.mark.parametrize(("examples", "steps"), [(5, 6), pytest.param(200, 12, marks=pytest.mark.slow)])
-def test_links_between_routes(schema: Any, examples: int, steps: int) -> None:
+def test_links_between_routes(schema: Any, services: Services, examples: int, steps: int) -> None:
     class Machine(schema.as_state_machine()):  # type: ignore[misc]
+        def setup(self) -> None:
+            services.renew()  # what happens depends on the calls of one example alone
+
         def validate_response(self, response: Any, case: Any, *_: Any, **__: Any) -> None:
             case.validate_response(response, checks=CHECKS)
 
