@@ -4,6 +4,7 @@ Everything that rankings know comes from the bundles and from the log of the sto
 several processes may share a store. A newsroom follows the log before each ranking.
 """
 
+import logging
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +22,7 @@ from drpn.service.batching import Batcher, Waiting
 from drpn.service.desk import Desk, ScoreRequest
 from drpn.service.explaining import explain
 from drpn.service.fallback import Fallback
+from drpn.service.faults import place_of
 from drpn.service.ranking import Prepared, answer, listed, prepare
 from drpn.service.rates import click_rates
 from drpn.service.requests import (
@@ -42,6 +44,7 @@ from drpn.store.base import Store
 from drpn.store.opening import server_time
 from drpn.store.records import Click, Impression, LoggedEvent, LoggedRanking, Receipt, Story, as_utc, check_id
 
+_LOG = logging.getLogger("drpn.service.newsroom")
 _EVENTS_AT_ONCE = 1000
 
 Job = Waiting[RankRequest, Answer]
@@ -322,7 +325,8 @@ class Newsroom:
                     for job, _ in group:
                         job.fail(error)
                     continue
-                except Exception:  # a model that fails must not take the page with it
+                except Exception as error:  # a model that fails must not take the page with it
+                    _LOG.error("the model of %s failed: %s; popular stories are shown", desk.name, place_of(error))
                     for job, _ in group:
                         self._answer_overdue(job)
                     continue

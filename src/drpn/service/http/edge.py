@@ -3,7 +3,6 @@
 import logging
 import secrets
 import time
-import traceback
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
@@ -13,6 +12,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from drpn.errors import DrpnError
+from drpn.service.faults import place_of
 from drpn.service.http.access import host_allowed
 from drpn.service.http.endpoints import Answering, Endpoint
 from drpn.service.http.errors import HttpError, busy, http_error_of, unexpected
@@ -104,7 +104,7 @@ class Edge:
         except DrpnError as error:
             return http_error_of(error)
         except Exception as error:  # whatever it is, the client gets the same shape, and the log no data
-            LOG.error("failed %s %s", request_id, _place(error))
+            LOG.error("failed %s %s", request_id, place_of(error))
             return unexpected()
         return None
 
@@ -121,10 +121,3 @@ class Edge:
         if self._running > self._settings.running:
             self._metrics.refused.inc()
             raise busy("overloaded", "too many requests are running")
-
-
-def _place(error: BaseException) -> str:
-    """The kind of an error and where it was raised, without its message, which may quote a client."""
-    frames = traceback.extract_tb(error.__traceback__)[-3:]
-    places = " < ".join(f"{frame.name}:{frame.lineno}" for frame in reversed(frames))
-    return f"{type(error).__name__} in {places}"

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import traceback
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -12,6 +11,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import RedirectResponse, Response
 
 from drpn.errors import DrpnError, RefusedError, SettingsError
+from drpn.service.faults import place_of
 from drpn.service.http.errors import HttpError, busy, http_error_of, unexpected
 from drpn.service.http.metrics import Metrics
 from drpn.service.http.settings import HttpSettings
@@ -104,8 +104,7 @@ class _Page:
             except DrpnError as error:
                 return self._error(visit, http_error_of(error))
             except Exception as error:  # the visitor gets a page, and the log the place, but no data
-                place = traceback.extract_tb(error.__traceback__)[-1]
-                LOG.error("page failed: %s in %s:%d", type(error).__name__, place.name, place.lineno or 0)
+                LOG.error("page failed: %s", place_of(error))
                 return self._error(visit, unexpected())
             if visit.request.cookies.get(COOKIE) is None and COOKIE not in response.headers.get("set-cookie", ""):
                 set_cookie(request, response, self._sessions.cookie(visit.session))
