@@ -18,6 +18,7 @@ from mutations import (
     drpn_faults,
     feature_faults,
     layer_faults,
+    live_faults,
     planted_faults,
     state_faults,
     text_faults,
@@ -33,6 +34,7 @@ GROUPS = [
         text_faults,
         attention_faults,
         layer_faults,
+        live_faults,
         state_faults,
         planted_faults,
     )
