@@ -78,7 +78,8 @@ def _read_news(engine: Engine, root: Path) -> ir.Table:
     if category is not None:
         columns["category"] = table[category].cast("string")
     if "subcategory" in table.columns:
-        columns["subcategory"] = table.subcategory[0].cast("string")  # a list, the most specific one first
+        most_specific = ibis.ifelse(table.subcategory.length() > 0, table.subcategory[0], None)  # of a list
+        columns["subcategory"] = most_specific.cast("string")
     if "subtitle" in table.columns:
         columns["abstract"] = table.subtitle
     if "published_time" in table.columns:

@@ -20,6 +20,8 @@ from drpn.logs.tables import Logs, deduplicate_news, number_impressions
 
 LAYOUT = "MIND logs are train/ and dev/, each with news.tsv and behaviors.tsv, or one such folder"
 TIME_FORMAT = "%m/%d/%Y %I:%M:%S %p"
+_QUERY_TIME_FORMAT = "%-m/%-d/%Y %-I:%M:%S %p"
+"""The same for query engines: Spark takes `%m` for exactly two digits."""
 BEHAVIORS = ("impression_id", "user_id", "time", "history", "candidates")
 NEWS = ("news_id", "category", "subcategory", "title", "abstract", "url", "title_entities", "abstract_entities")
 _REQUIRED_NEWS_COLUMNS = 4
@@ -50,7 +52,7 @@ def read(folder: Path, engine: Engine, *, history: bool = False) -> Logs:
             ]
         )
         impressions = number_impressions(
-            engine, lines.mutate(time=lines.time.as_timestamp(TIME_FORMAT).cast("timestamp")), finder
+            engine, lines.mutate(time=lines.time.as_timestamp(_QUERY_TIME_FORMAT).cast("timestamp")), finder
         )
         _check_impressions(engine, impressions, finder)
     return Logs(
