@@ -1,6 +1,5 @@
 """DuckDB in this process: the default engine."""
 
-import csv
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -14,7 +13,7 @@ import pyarrow as pa
 from ibis.backends.duckdb import Backend as DuckDBBackend
 
 from drpn.errors import LogError, OutputError
-from drpn.logs.engines.engine import EngineError
+from drpn.logs.engines.engine import EngineError, csv_columns
 
 _BATCH_ROWS = 1 << 20
 _LITTLE_MEMORY = "64MB"
@@ -48,9 +47,7 @@ class DuckDB:
         return self._read_delimited(file, delim="\t", header=False, quote="", columns=dict.fromkeys(columns, "VARCHAR"))
 
     def read_csv(self, file: Path) -> ir.Table:
-        with file.open(encoding="utf-8", newline="") as stream:
-            names = next(csv.reader(stream), [])
-        columns = dict.fromkeys(names, "VARCHAR")
+        columns = dict.fromkeys(csv_columns(file), "VARCHAR")
         return self._read_delimited(file, delim=",", header=True, quote='"', columns=columns)
 
     def _read_delimited(self, file: Path, **options: Any) -> ir.Table:

@@ -3,6 +3,7 @@
 Queries elsewhere are Ibis expressions and run on any engine that implements `Engine`.
 """
 
+import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -41,3 +42,9 @@ class Engine(Protocol):
 
     def single_row(self, expression: ir.Table) -> dict[str, Any]:
         """The one row of an aggregate."""
+
+
+def csv_columns(file: Path) -> list[str]:
+    """The names in the header of a CSV file."""
+    with file.open(encoding="utf-8", newline="") as stream:
+        return next(csv.reader(stream), [])
