@@ -111,6 +111,20 @@ def live_parquet(folder: Path) -> Path:
     return folder
 
 
+def live_folders(folder: Path) -> Path:
+    """The impressions as a folder of files, one for each day."""
+    live_parquet(folder)
+    table = pq.read_table(folder / "impressions.parquet")
+    (folder / "impressions.parquet").unlink()
+    days = np.array([str(time.date()) for time in table["time"].to_pylist()])
+    for day in np.unique(days):
+        part = folder / "impressions.parquet" / f"day={day}"
+        part.mkdir(parents=True)
+        pq.write_table(table.filter(pa.array(days == day)), part / "part-0.parquet")
+        (part / "_SUCCESS").touch()
+    return folder
+
+
 def live_csv(folder: Path) -> Path:
     """CSV with quotes, line ends within a title, empty texts and without positions."""
     live_parquet(folder)
@@ -227,6 +241,7 @@ CASES = [
     Case(odd_mind, EVERYTHING),
     Case(live_parquet, PAPER),
     Case(live_parquet, LIVE),
+    Case(live_folders, PAPER),
     Case(live_csv, PAPER),
     Case(live_json, LIVE),
     Case(ebnerd, PAPER),

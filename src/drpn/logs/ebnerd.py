@@ -17,7 +17,7 @@ import ibis.expr.types as ir
 from drpn.errors import LogError
 from drpn.logs.engines.engine import Engine
 from drpn.logs.fault_lines import explain_engine_errors, records, relative, require_columns, require_files
-from drpn.logs.sources import Source
+from drpn.logs.sources import sources_of
 from drpn.logs.tables import Logs, deduplicate_news, number_impressions
 
 LAYOUT = "EB-NeRD logs are articles.parquet and train/ (and validation/) with behaviors.parquet and history.parquet"
@@ -42,7 +42,7 @@ def read(folder: Path, engine: Engine, *, history: bool = False) -> Logs:
     names = ("behaviors.parquet", "history.parquet") if history else ("behaviors.parquet",)
     files = [folder / "articles.parquet"] + [part / name for part in parts for name in names]
     require_files(*files, root=folder, layout=LAYOUT)
-    sources = tuple(map(Source.before_reading, files))
+    sources = sources_of(files)
     finder = EbnerdFaultFinder(folder, tuple(parts), history=history)
     with explain_engine_errors(finder):
         news = deduplicate_news(engine, _read_news(engine, folder), finder)

@@ -24,6 +24,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from drpn.errors import LogError, OutputError, SettingsError
 from drpn.logs.engines.engine import EngineError, csv_columns
+from drpn.logs.sources import table_files
 
 LOCAL = "local[*]"
 _BATCH_ROWS = 1 << 17
@@ -39,6 +40,12 @@ _SQL = {
     "spark.sql.legacy.parquet.nanosAsLong": "true",
     "spark.sql.csv.parser.columnPruning.enabled": "false",  # a line with too few or too many columns is an error
 }
+_NO_LOG = """rootLogger.level = off
+rootLogger.appenderRef.none.ref = none
+appender.none.type = Null
+appender.none.name = none
+"""
+"""No log of Java: errors reach the caller as exceptions. Without an appender Spark would take its own settings."""
 _ESCAPES = {"a": r"\u0007", "f": r"\u000C", "v": r"\u000B"}
 
 
@@ -57,7 +64,7 @@ class Spark:
 
     def read_tsv(self, file: Path, columns: Sequence[str]) -> ir.Table:
         with _translate_errors(self._scratch):
-            lines = self._session.read.text(_path(file), lineSep="\n")
+            lines = self._session.read.text(_paths(file), lineSep="\n")
             line = F.rtrim(F.validate_utf8("value"), F.lit("\r"))
             fields = F.split(line, "\t", -1)
             complete = F.when(F.size(fields) == len(columns), fields).otherwise(
@@ -72,7 +79,7 @@ class Spark:
         with _translate_errors(self._scratch):
             self._check_utf8(file)
             rows = self._session.read.csv(
-                _path(file),
+                _paths(file),
                 schema=", ".join(f"`{name.replace('`', '``')}` STRING" for name in names),
                 header=True,
                 quote='"',
@@ -85,19 +92,19 @@ class Spark:
     def read_json_lines(self, file: Path) -> ir.Table:
         with _translate_errors(self._scratch):
             self._check_utf8(file)
-            return self._view(self._session.read.json(_path(file), mode="FAILFAST"))
+            return self._view(self._session.read.json(_paths(file), mode="FAILFAST"))
 
     def read_parquet(self, file: Path) -> ir.Table:
         with _translate_errors(self._scratch):
-            rows = self._session.read.parquet(_path(file))
-            kinds = {field.name: str(field.type) for field in pq.read_schema(file)}
+            rows = self._session.read.parquet(*_paths(file))
+            kinds = {field.name: str(field.type) for field in pq.read_schema(table_files(file)[0])}
             in_nanoseconds = [name for name in rows.columns if kinds[name].startswith("timestamp[ns")]
             times = {name: F.expr(f"timestamp_micros({_quoted(name)} div 1000)") for name in in_nanoseconds}
             return self._view(rows.withColumns(times) if times else rows)
 
     def _check_utf8(self, file: Path) -> None:
         """Refuse other bytes: the readers of CSV and JSON would replace them."""
-        lines = self._session.read.text(_path(file), lineSep="\n")
+        lines = self._session.read.text(_paths(file), lineSep="\n")
         if not lines.where(~F.is_valid_utf8("value")).isEmpty():
             raise EngineError(f"{file.name} is not UTF-8")
 
@@ -169,7 +176,7 @@ def _start(scratch: Path, mebibytes: int, master: str) -> SparkSession:
     }
     if master.startswith("local"):
         quiet = scratch / "log4j2.properties"
-        quiet.write_text("rootLogger.level = off\n")  # errors reach the caller as exceptions
+        quiet.write_text(_NO_LOG)
         options |= {
             "spark.driver.host": "127.0.0.1",
             "spark.driver.extraJavaOptions": f'"-Dlog4j2.configurationFile=file:{quiet}"',
@@ -195,6 +202,10 @@ def _mebibytes(memory: str) -> int:
     if mebibytes < _LEAST_MEBIBYTES:
         raise SettingsError(f"memory is {memory!r}; Spark needs {_LEAST_MEBIBYTES}MiB or more")
     return mebibytes
+
+
+def _paths(table: Path) -> list[str]:
+    return [_path(file) for file in table_files(table)]
 
 
 def _path(file: Path) -> str:
