@@ -44,6 +44,8 @@ _NO_LOG = """rootLogger.level = off
 rootLogger.appenderRef.none.ref = none
 appender.none.type = Null
 appender.none.name = none
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = off
 """
 """No log of Java: errors reach the caller as exceptions. Without an appender Spark would take its own settings."""
 _ESCAPES = {"a": r"\u0007", "f": r"\u000C", "v": r"\u000B"}
