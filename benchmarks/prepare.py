@@ -2,7 +2,8 @@
 
 Writes logs in MIND's format with numpy (stories by popularity 1/rank, users with a heavy tail, one click in each
 impression), prepares them in a separate process, and reports seconds and peak memory as JSON, picture and table. For
-the project's standard sizes use `--impressions 100000 400000 1600000`; they take minutes.
+the project's standard sizes use `--impressions 100000 400000 1600000`; they take minutes. Spark's memory is that of
+Python and Java together.
 """
 
 import argparse
@@ -53,25 +54,50 @@ def write_logs(folder: Path, *, impressions: int, candidates: int, news: int, us
                 stream.write(line)
 
 
-def measure(logs: Path, out: Path, memory: str, sets: Sequence[str] = ()) -> dict[str, float]:
-    """Seconds, processor seconds and peak memory (MB) of `drpn prepare` in a separate process."""
-    command = [sys.executable, "-m", "drpn.cli", "prepare", logs, "--out", out, "--memory", memory]
-    command += [part for setting in sets for part in ("--set", setting)]
+def measure(
+    logs: Path, out: Path, memory: str, sets: Sequence[str] = (), engine: str = "duckdb", master: str | None = None
+) -> dict[str, float]:
+    """Seconds, processor seconds and peak memory (MB) of `drpn prepare` in separate processes."""
+    command = [sys.executable, "-m", "drpn.cli", "prepare", logs, "--out", out, "--memory", memory, "--engine", engine]
+    command += [part for setting in sets for part in ("--set", setting)] + (["--master", master] if master else [])
     start = time.perf_counter()
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True)
+    others: dict[int, float] = {}  # processor seconds of the processes that it starts
+    peak = 0.0
+    while (ended := os.wait4(process.pid, os.WNOHANG))[0] == 0:
+        family = session_usage(process.pid)
+        peak = max(peak, sum(megabytes for megabytes, _ in family.values()))
+        others |= {number: spent for number, (_, spent) in family.items() if number != process.pid}
+        time.sleep(0.1)
     seconds = time.perf_counter() - start
-    process.returncode = os.waitstatus_to_exitcode(status)
+    process.returncode = os.waitstatus_to_exitcode(ended[1])
     if process.returncode:
         raise SystemExit("drpn prepare failed")
+    usage = ended[2]
     return {
         "seconds": round(seconds, 2),
-        "cpu_seconds": round(usage.ru_utime + usage.ru_stime, 2),
-        "peak_mb": round(usage.ru_maxrss / 1024),
+        "cpu_seconds": round(usage.ru_utime + usage.ru_stime + sum(others.values()), 2),
+        "peak_mb": round(max(peak, usage.ru_maxrss / 1024)),
     }
 
 
-def measure_shape(memories: list[str], sets: list[str], **shape: int) -> list[dict[str, Any]]:
+def session_usage(session: int) -> dict[int, tuple[float, float]]:
+    """Memory (MB) and processor seconds of each process of a session, from /proc."""
+    usage = {}
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = file.read_text().rpartition(")")[2].split()
+        except OSError:  # the process has ended
+            continue
+        if int(fields[3]) == session:
+            spent = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+            usage[int(file.parent.name)] = int(fields[21]) * os.sysconf("SC_PAGE_SIZE") / 2**20, spent
+    return usage
+
+
+def measure_shape(
+    memories: list[str], sets: list[str], engine: str, master: str | None, **shape: int
+) -> list[dict[str, Any]]:
     """One run for each memory limit, on temporary logs of this shape."""
     with tempfile.TemporaryDirectory() as scratch:
         logs, out = Path(scratch) / "logs", Path(scratch) / "dataset"
@@ -79,7 +105,7 @@ def measure_shape(memories: list[str], sets: list[str], **shape: int) -> list[di
         runs = []
         for memory in memories:
             shutil.rmtree(out, ignore_errors=True)
-            runs.append({**shape, "memory": memory, **measure(logs, out, memory, sets)})
+            runs.append({**shape, "memory": memory, **measure(logs, out, memory, sets, engine, master)})
     return runs
 
 
@@ -90,7 +116,9 @@ def main() -> None:
     parser.add_argument("--candidates", type=int, default=30)
     parser.add_argument("--news", type=int, default=50_000)
     parser.add_argument("--users", type=int, help="default: a third of the impressions")
-    parser.add_argument("--memory", nargs="+", default=["2GB", "1GB"], help="memory limits of DuckDB, one run each")
+    parser.add_argument("--memory", nargs="+", default=["2GB", "1GB"], help="memory limits of the engine, one run each")
+    parser.add_argument("--engine", choices=["duckdb", "spark"], default="duckdb")
+    parser.add_argument("--master", help="where Spark runs, such as local[2]")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--set", dest="sets", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--out", type=Path, default=OUT, help="the folder for prepare.json and prepare.png")
@@ -104,7 +132,7 @@ def main() -> None:
             "seed": options.seed,
         }
         users = options.users or max(impressions // 3, 1)
-        runs += measure_shape(options.memory, options.sets, users=users, **shape)
+        runs += measure_shape(options.memory, options.sets, options.engine, options.master, users=users, **shape)
         print(runs[-len(options.memory) :], flush=True)
     print()
     table(
@@ -120,7 +148,8 @@ def main() -> None:
         }
 
     panels = [Panel("impressions", "seconds", lines("seconds")), Panel("impressions", "peak MB", lines("peak_mb"))]
-    leave("prepare", {"sets": options.sets, "runs": runs}, panels, options.out)
+    name = "prepare" if options.engine == "duckdb" else f"prepare-{options.engine}"
+    leave(name, {"engine": options.engine, "sets": options.sets, "runs": runs}, panels, options.out)
 
 
 if __name__ == "__main__":

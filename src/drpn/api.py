@@ -36,6 +36,7 @@ __all__ = [
 StrPath = str | PathLike[str]
 Settings = Mapping[str, Any]
 LogFormat = Literal["auto", "mind", "ebnerd", "events"]
+EngineName = Literal["duckdb", "spark"]
 ScoresFormat = Literal["mind", "jsonl"]
 ProgressLike = Progress | Callable[[str], object] | None
 
@@ -81,17 +82,20 @@ def prepare(
     entities: StrPath | None = None,
     contexts: StrPath | None = None,
     skip_unknown_news: bool = False,
+    engine: EngineName = "duckdb",
+    master: str | None = None,
     memory: str = "2GB",
     replace: bool = False,
     progress: ProgressLike = None,
 ) -> Dataset:
-    """Turn a folder of logs into a dataset folder, and open it."""
+    """Turn a folder of logs into a dataset folder, and open it; `master` is the URL of a Spark cluster."""
     from drpn.recipes.data_settings import refuse_model_settings
     from drpn.recipes.prepare import prepare as run
     from drpn.recipes.settings import load_data_settings
 
     refuse_model_settings(_assignments(settings, "data"))
     _check_choice("format", format, LogFormat)
+    _check_choice("engine", engine, EngineName)
     return run(
         Path(logs),
         Path(out),
@@ -101,6 +105,8 @@ def prepare(
         entities=_path(entities),
         contexts=_path(contexts),
         skip_unknown_news=skip_unknown_news,
+        engine=engine,
+        master=master,
         memory=memory,
         replace=replace,
         progress=_progress(progress),

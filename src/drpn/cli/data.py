@@ -95,8 +95,20 @@ def prepare(
         LogFormat, typer.Option(help="Format of the logs; auto recognises it by the file names.")
     ] = LogFormat.auto,
     engine: Annotated[
-        Literal["duckdb"], typer.Option(help="Query engine that reads the logs. DuckDB is the only choice so far.")
+        Literal["duckdb", "spark"],
+        typer.Option(
+            help="Query engine that reads the logs; both write the same arrays. spark needs `drpn[spark]` and Java 17 "
+            "or 21, see docs/scale.md."
+        ),
     ] = "duckdb",
+    master: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="With `--engine spark`: where Spark runs, such as spark://host:7077 or local[2]. Default: on all "
+            "cores of this machine.",
+        ),
+    ] = None,
     protocol: Annotated[
         Literal["paper", "live"] | None,
         typer.Option(
@@ -160,7 +172,6 @@ def prepare(
     from drpn.recipes.settings import load_data_settings
 
     refuse_model_settings(sets or ())
-    del engine  # there is only one so far
     chosen = [*(sets or ()), *([f"data.protocol={protocol}"] if protocol else [])]
     dataset = run(
         logs,
@@ -171,6 +182,8 @@ def prepare(
         entities=entities,
         contexts=contexts,
         skip_unknown_news=skip_unknown_news,
+        engine=engine,
+        master=master,
         memory=memory,
         replace=force,
         progress=progress.for_terminal(),

@@ -26,5 +26,8 @@ Config = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document to standard output instead of tables.")]
 Memory = Annotated[
-    str, typer.Option(metavar="SIZE", help="Memory limit of DuckDB, for example 4GB; beyond it DuckDB uses the disk.")
+    str,
+    typer.Option(
+        metavar="SIZE", help="Memory limit of the query engine, for example 4GB; beyond it, it uses the disk."
+    ),
 ]

@@ -17,7 +17,7 @@ import ibis.expr.types as ir
 from drpn.errors import LogError
 from drpn.logs.engines.engine import Engine
 from drpn.logs.fault_lines import explain_engine_errors, records, relative, require_columns, require_files
-from drpn.logs.sources import Source
+from drpn.logs.sources import sources_of
 from drpn.logs.tables import Logs, deduplicate_news, number_impressions
 
 LAYOUT = "EB-NeRD logs are articles.parquet and train/ (and validation/) with behaviors.parquet and history.parquet"
@@ -42,7 +42,7 @@ def read(folder: Path, engine: Engine, *, history: bool = False) -> Logs:
     names = ("behaviors.parquet", "history.parquet") if history else ("behaviors.parquet",)
     files = [folder / "articles.parquet"] + [part / name for part in parts for name in names]
     require_files(*files, root=folder, layout=LAYOUT)
-    sources = tuple(map(Source.before_reading, files))
+    sources = sources_of(files)
     finder = EbnerdFaultFinder(folder, tuple(parts), history=history)
     with explain_engine_errors(finder):
         news = deduplicate_news(engine, _read_news(engine, folder), finder)
@@ -78,7 +78,8 @@ def _read_news(engine: Engine, root: Path) -> ir.Table:
     if category is not None:
         columns["category"] = table[category].cast("string")
     if "subcategory" in table.columns:
-        columns["subcategory"] = table.subcategory[0].cast("string")  # a list, the most specific one first
+        most_specific = ibis.ifelse(table.subcategory.length() > 0, table.subcategory[0], None)  # of a list
+        columns["subcategory"] = most_specific.cast("string")
     if "subtitle" in table.columns:
         columns["abstract"] = table.subtitle
     if "published_time" in table.columns:

@@ -18,11 +18,11 @@ from drpn import schema
 from drpn.errors import LogError
 from drpn.logs.engines.engine import Engine, EngineError
 from drpn.logs.fault_lines import explain_engine_errors, records, relative, require_columns, require_files
-from drpn.logs.sources import Source
+from drpn.logs.sources import sources_of
 from drpn.logs.tables import Logs, deduplicate_news, number_impressions
 
 SUFFIXES = (".parquet", ".csv", ".jsonl")
-LAYOUT = "events are news and impressions, each a .parquet, .csv or .jsonl file"
+LAYOUT = "events are news and impressions, each a .parquet, .csv or .jsonl file, or a folder of such files"
 _TRUE, _FALSE = ("1", "true"), ("0", "false")
 
 
@@ -37,7 +37,7 @@ def read(folder: Path, engine: Engine, *, history: bool = False) -> Logs:
         raise LogError("the events format has no clicks before the log; leave data.history at false")
     news_file, impressions_file = _find_file(folder, "news"), _find_file(folder, "impressions")
     require_files(news_file, impressions_file, root=folder, layout=LAYOUT)
-    sources = (Source.before_reading(news_file), Source.before_reading(impressions_file))
+    sources = sources_of([news_file, impressions_file])
     finder = EventsFaultFinder(folder, news_file, impressions_file)
     with explain_engine_errors(finder):
         news = deduplicate_news(engine, _read_typed(engine, news_file, schema.NEWS, folder), finder)

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from drpn.errors import LogError
 from drpn.logs.engines.engine import EngineError
+from drpn.logs.sources import table_files
 
 
 class FaultFinder(Protocol):
@@ -39,8 +40,8 @@ def explain_engine_errors(finder: FaultFinder) -> Iterator[None]:
 
 
 def require_files(*files: Path, root: Path, layout: str) -> None:
-    """Check that every file exists, is readable and is not empty; `layout` describes the expected files."""
-    for file in files:
+    """Check that every file, also of a folder, exists, is readable and is not empty; `layout` describes them."""
+    for file in itertools.chain.from_iterable(map(table_files, files)):
         if not file.is_file():
             raise LogError(f"{relative(file, root)} is missing in {root}; {layout}")
         if not os.access(file, os.R_OK):
@@ -63,7 +64,12 @@ def relative(file: Path, root: Path) -> str:
 
 
 def text_lines(file: Path, root: Path) -> Iterator[tuple[str, str]]:
-    """(location, line without its newline) for every line of a text file; a LogError where it is not UTF-8."""
+    """(location, line without its newline) for every line of a table; a LogError where it is not UTF-8."""
+    for part in table_files(file):
+        yield from _lines(part, root)
+
+
+def _lines(file: Path, root: Path) -> Iterator[tuple[str, str]]:
     name = relative(file, root)
     with file.open("rb") as stream:
         for number, raw in enumerate(stream, start=1):
@@ -75,16 +81,13 @@ def text_lines(file: Path, root: Path) -> Iterator[tuple[str, str]]:
 
 
 def records(file: Path, root: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(location, values by column name) for every row of a CSV, JSON Lines or Parquet file."""
-    if file.suffix == ".csv":
-        return _csv_records(file, root)
-    if file.suffix == ".parquet":
-        return _parquet_records(file, root)
-    return _json_records(file, root)
+    """(location, values by column name) for every row of a CSV, JSON Lines or Parquet table."""
+    read = {".csv": _csv_records, ".parquet": _parquet_records}.get(file.suffix, _json_records)
+    return itertools.chain.from_iterable(read(part, root) for part in table_files(file))
 
 
 def _csv_records(file: Path, root: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    lines = text_lines(file, root)
+    lines = _lines(file, root)
     rows = csv.reader((text + "\n" for _, text in lines), strict=True)
     header = next(rows)
     try:
@@ -98,7 +101,7 @@ def _csv_records(file: Path, root: Path) -> Iterator[tuple[str, dict[str, Any]]]
 
 
 def _json_records(file: Path, root: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    for location, line in text_lines(file, root):
+    for location, line in _lines(file, root):
         if not line.strip():
             continue
         try:

@@ -15,11 +15,13 @@ import ibis.expr.types as ir
 from drpn.errors import LogError
 from drpn.logs.engines.engine import Engine
 from drpn.logs.fault_lines import explain_engine_errors, relative, require_files, text_lines
-from drpn.logs.sources import Source
+from drpn.logs.sources import sources_of
 from drpn.logs.tables import Logs, deduplicate_news, number_impressions
 
 LAYOUT = "MIND logs are train/ and dev/, each with news.tsv and behaviors.tsv, or one such folder"
 TIME_FORMAT = "%m/%d/%Y %I:%M:%S %p"
+_QUERY_TIME_FORMAT = "%-m/%-d/%Y %-I:%M:%S %p"
+"""The same for query engines: Spark takes `%m` for exactly two digits."""
 BEHAVIORS = ("impression_id", "user_id", "time", "history", "candidates")
 NEWS = ("news_id", "category", "subcategory", "title", "abstract", "url", "title_entities", "abstract_entities")
 _REQUIRED_NEWS_COLUMNS = 4
@@ -36,7 +38,7 @@ def read(folder: Path, engine: Engine, *, history: bool = False) -> Logs:
     files = [part / name for part in parts for name in ("news.tsv", "behaviors.tsv")]
     require_files(*files, root=folder, layout=LAYOUT)
     truth = folder / "truth.parquet"
-    sources = tuple(map(Source.before_reading, [*files, *([truth] if truth.exists() else [])]))
+    sources = sources_of([*files, *([truth] if truth.exists() else [])])
     finder = MindFaultFinder(folder, tuple(parts))
     with explain_engine_errors(finder):
         news = deduplicate_news(
@@ -50,7 +52,7 @@ def read(folder: Path, engine: Engine, *, history: bool = False) -> Logs:
             ]
         )
         impressions = number_impressions(
-            engine, lines.mutate(time=lines.time.as_timestamp(TIME_FORMAT).cast("timestamp")), finder
+            engine, lines.mutate(time=lines.time.as_timestamp(_QUERY_TIME_FORMAT).cast("timestamp")), finder
         )
         _check_impressions(engine, impressions, finder)
     return Logs(
@@ -67,7 +69,7 @@ def read(folder: Path, engine: Engine, *, history: bool = False) -> Logs:
 def has_entities(folder: Path) -> bool:
     """Whether a title of a MIND folder has entities."""
     column = NEWS.index("title_entities")
-    files = [part / "news.tsv" for part in _parts(folder) if (part / "news.tsv").is_file()]
+    files = [part / "news.tsv" for part in _parts(folder) if (part / "news.tsv").exists()]
     lines = (line.split("\t") for file in files for _, line in text_lines(file, folder))
     return any(len(fields) > column and fields[column].strip() not in ("", "[]") for fields in lines)
 

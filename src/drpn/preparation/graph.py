@@ -34,7 +34,7 @@ def _co_clicked(feedback: ir.Table) -> ir.Table:
 
 def _consecutive(feedback: ir.Table) -> ir.Table:
     clicks = feedback.filter(feedback.clicked).select("user", "news", "moment")
-    by_time = ibis.window(group_by="user", order_by="moment")
+    by_time = ibis.window(group_by="user", order_by=["moment", "news"])
     pairs = clicks.mutate(neighbour=clicks.news.lead().over(by_time))
     pairs = pairs.filter(pairs.neighbour.notnull()).select("user", "news", "neighbour")
     return pairs.union(pairs.select("user", news="neighbour", neighbour="news"))

@@ -201,7 +201,7 @@ def _past_views(engine: Engine, history: ir.Table, start: int) -> PageViews:
         times[~known] = times[known].min(initial=start) - 1
     else:
         times = np.full(count, start - 1)
-    order = np.lexsort((rows["order"], times))
+    order = np.lexsort((rows["user"], rows["order"], times))
     clicked = np.ones(count, np.bool_)
     return PageViews(
         rows["user"][order].astype(np.int64),

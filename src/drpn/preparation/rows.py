@@ -75,10 +75,14 @@ def history_rows(
 
 def _after_impressions(history: ir.Table, impressions: ir.Table) -> ir.Table:
     """The history with the column `after`; see `history_rows`."""
-    last = impressions.group_by("time").aggregate(number=impressions.impression.max())
+    times = history.filter(history.time.notnull()).select(time=history.time.cast("timestamp")).distinct()
+    numbers = impressions.select(time=impressions.time.cast("timestamp"), number=impressions.impression.cast("int64"))
+    moments = numbers.union(times.mutate(number=ibis.null("int64")))
     # numbers follow the parts of a log first, so with parts that overlap they do not always increase with time
-    last = last.select(last_time="time", after=last.number.max().over(ibis.cumulative_window(order_by="time")))
-    rows = history.asof_join(last, history.time >= last.last_time)
+    latest = moments.number.max().over(ibis.range_window(preceding=None, following=0, order_by=moments.time))
+    moments = moments.mutate(after=latest)
+    after = moments.filter(moments.number.isnull()).select(moment="time", after="after")
+    rows = history.left_join(after, history.time == after.moment)
     return rows.select(*history.columns, after=rows.after.fill_null(-1))
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import date, datetime
 
+import ibis
 import ibis.expr.types as ir
 
 from drpn.dataset.folder import SPLITS
@@ -86,7 +87,8 @@ def _first_test(engine: Engine, evaluation: ir.Table, share: float, end: int) ->
     target = max(1, int(total * share))
     if target >= total:
         return end
-    time = engine.single_row(evaluation.order_by("impression").limit(1, offset=target).select("time"))["time"]
+    ranked = evaluation.mutate(place=ibis.row_number().over(order_by="impression"))
+    time = engine.single_row(ranked.filter(ranked.place == target).select("time"))["time"]
     first = _first_number(engine, evaluation.filter(evaluation.time >= time))
     return end if first is None else first
 

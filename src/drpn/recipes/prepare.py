@@ -6,7 +6,7 @@ from pathlib import Path
 
 from drpn.dataset.folder import Dataset
 from drpn.errors import SettingsError
-from drpn.logs.engines.duckdb import duckdb_engine
+from drpn.logs.engines.opening import EngineName, open_engine
 from drpn.logs.formats import Format, read
 from drpn.output import atomic_folder
 from drpn.preparation.build import build
@@ -26,24 +26,29 @@ def prepare(
     entities: Path | None = None,
     contexts: Path | None = None,
     skip_unknown_news: bool = False,
+    engine: EngineName = "duckdb",
+    master: str | None = None,
     memory: str = "2GB",
     replace: bool = False,
     progress: Progress | None = None,
 ) -> Dataset:
-    """Read a folder of logs, write the dataset folder `out` (complete or not at all) and return it."""
+    """Read a folder of logs, write the dataset folder `out` (complete or not at all) and return it.
+
+    Every engine writes the same arrays. `master` is the URL of a Spark cluster.
+    """
     settings, progress = settings or DataSettings(), progress or Silent()
     if not _MEMORY.fullmatch(memory):
         raise SettingsError(f"memory is {memory!r}; it takes a size such as 2GB")
     with (
         atomic_folder(out, replace=replace) as folder,
         tempfile.TemporaryDirectory(prefix=".tables.", suffix=".partial", dir=folder.parent) as tables,
-        duckdb_engine(Path(tables), memory=memory) as engine,
+        open_engine(engine, Path(tables), memory=memory, master=master) as queries,
     ):
         with progress.stage("reading logs"):
-            tables_of_logs = read(logs, engine, format=format, history=settings.history)
+            tables_of_logs = read(logs, queries, format=format, history=settings.history)
         build(
             tables_of_logs,
-            engine,
+            queries,
             folder,
             settings,
             vectors=vectors,

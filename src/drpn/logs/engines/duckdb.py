@@ -1,6 +1,5 @@
 """DuckDB in this process: the default engine."""
 
-import csv
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -14,7 +13,8 @@ import pyarrow as pa
 from ibis.backends.duckdb import Backend as DuckDBBackend
 
 from drpn.errors import LogError, OutputError
-from drpn.logs.engines.engine import EngineError
+from drpn.logs.engines.engine import EngineError, csv_columns
+from drpn.logs.sources import table_files
 
 _BATCH_ROWS = 1 << 20
 _LITTLE_MEMORY = "64MB"
@@ -48,24 +48,25 @@ class DuckDB:
         return self._read_delimited(file, delim="\t", header=False, quote="", columns=dict.fromkeys(columns, "VARCHAR"))
 
     def read_csv(self, file: Path) -> ir.Table:
-        with file.open(encoding="utf-8", newline="") as stream:
-            names = next(csv.reader(stream), [])
-        columns = dict.fromkeys(names, "VARCHAR")
+        columns = dict.fromkeys(csv_columns(file), "VARCHAR")
         return self._read_delimited(file, delim=",", header=True, quote='"', columns=columns)
 
     def _read_delimited(self, file: Path, **options: Any) -> ir.Table:
         options |= {"auto_detect": False, "escape": options["quote"], **_NO_PARTITIONS}
         with _translate_errors(self._scratch):
-            return self._connection.read_csv(self._literal(file), **options)
+            return self._connection.read_csv(self._patterns(file), **options)
 
     def read_json_lines(self, file: Path) -> ir.Table:
         with _translate_errors(self._scratch):
-            path, options = self._literal(file), {"format": "newline_delimited", "sample_size": -1, **_NO_PARTITIONS}
-            return self._connection.read_json(path, **options)
+            paths, options = self._patterns(file), {"format": "newline_delimited", "sample_size": -1, **_NO_PARTITIONS}
+            return self._connection.read_json(paths, **options)
 
     def read_parquet(self, file: Path) -> ir.Table:
         with _translate_errors(self._scratch):
-            return self._connection.read_parquet(self._literal(file), **_NO_PARTITIONS)
+            return self._connection.read_parquet(self._patterns(file), **_NO_PARTITIONS)
+
+    def _patterns(self, table: Path) -> list[str]:
+        return [self._literal(file) for file in table_files(table)]
 
     def _literal(self, file: Path) -> str:
         """The pattern that matches this file alone: DuckDB takes every path as a pattern."""

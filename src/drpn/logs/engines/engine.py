@@ -3,6 +3,7 @@
 Queries elsewhere are Ibis expressions and run on any engine that implements `Engine`.
 """
 
+import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -10,13 +11,16 @@ from typing import Any, Protocol
 import ibis.expr.types as ir
 import pyarrow as pa
 
+from drpn.errors import LogError
+from drpn.logs.sources import table_files
+
 
 class EngineError(Exception):
     """A query failed; callers look for the bad line in the logs before they report it."""
 
 
 class Engine(Protocol):
-    """The operations that differ between query engines."""
+    """The operations that differ between query engines. A folder of files is read as one table."""
 
     def read_tsv(self, file: Path, columns: Sequence[str]) -> ir.Table:
         """A tab-separated file without header or quoting; every column is text."""
@@ -41,3 +45,14 @@ class Engine(Protocol):
 
     def single_row(self, expression: ir.Table) -> dict[str, Any]:
         """The one row of an aggregate."""
+
+
+def csv_columns(file: Path) -> list[str]:
+    """The names in the header of a CSV table; all files of a folder must have the same."""
+    headers = []
+    for part in table_files(file):
+        with part.open(encoding="utf-8", newline="") as stream:
+            headers.append(next(csv.reader(stream), []))
+        if headers[-1] != headers[0]:
+            raise LogError(f"{part} has other columns than {table_files(file)[0].name}; write the same header in all")
+    return headers[0]
