@@ -76,3 +76,10 @@ def postgres() -> Iterator[PostgresServer]:
     """A PostgreSQL server; each of its databases is new."""
     with postgres_server() as server:
         yield server
+
+
+@pytest.fixture
+def own_postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL server that a test may stop or kill; with few databases it is quick to start again."""
+    with postgres_server() as server:
+        yield server

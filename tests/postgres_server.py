@@ -57,7 +57,7 @@ class PostgresServer:
                 cwd=self.folder,
                 **self._user,
             )
-        end = time.monotonic() + 60
+        end = time.monotonic() + 120
         while self._run("pg_isready", "-h", self.folder, "-p", self.port, check=False).returncode:
             assert self._process.poll() is None, (self.folder / "log").read_text()
             assert time.monotonic() < end, "the server does not answer"

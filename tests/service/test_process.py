@@ -204,6 +204,7 @@ def send(server: Server, name: str) -> tuple[int, dict[str, object]]:
 def stored(url: str) -> dict[str, int]:
     """How often each page view and click is in the log of a store that no process has open."""
     store, counts, last = open_store(url), dict[str, int](), 0
+    store.close_for("nobody").result()  # a server may still commit what a killed process sent; this waits for it
     while events := store.events_after(last):
         last = events[-1].sequence
         for event in events:

@@ -62,8 +62,11 @@ def test_two_processes_write_at_once(url: str) -> None:
     """Every decision is made from the store, so two writers neither lose nor double an event, nor break the order."""
     open_store(url).close()
     processes = [subprocess.Popen([sys.executable, PROGRAM, url, str(run)], stdout=subprocess.PIPE) for run in range(2)]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"opened\n"
     store = open_store(url)  # a third one reads and erases meanwhile
-    last, end = 0, time.monotonic() + 1.5
+    last, end = 0, time.monotonic() + 2
     while time.monotonic() < end:
         events = store.events_after(last)
         assert [event.sequence for event in events] == list(range(last + 1, last + 1 + len(events)))
@@ -85,9 +88,9 @@ def test_two_processes_write_at_once(url: str) -> None:
 
 
 @pytest.mark.real
-def test_a_killed_server_loses_no_acknowledged_event(postgres: PostgresServer) -> None:
+def test_a_killed_server_loses_no_acknowledged_event(own_postgres: PostgresServer) -> None:
     """PostgreSQL is killed under load, again and again; a store that is open meanwhile works as soon as it is back."""
-    url, acknowledged, last = postgres.database(), list[str](), 0
+    url, acknowledged, last = own_postgres.database(), list[str](), 0
     store = open_store(url)
     for run in range(3):
         writers = [
@@ -102,7 +105,7 @@ def test_a_killed_server_loses_no_acknowledged_event(postgres: PostgresServer) -
             assert writer.stdout is not None
             assert writer.stdout.readline() == b"opened\n"
         time.sleep(0.5 + 0.3 * run)
-        postgres.kill()
+        own_postgres.kill()
         with pytest.raises(StoreError, match="cannot be written"):
             store.add_impression(killed_writer.impression(f"{2 * run}-0-1000000")).result()
         for writer in writers:
@@ -113,7 +116,7 @@ def test_a_killed_server_loses_no_acknowledged_event(postgres: PostgresServer) -
             writer.wait()
             assert len(said) > 10, "the server was killed before much was written"
             acknowledged += said
-        postgres.start()
+        own_postgres.start()
         events = log_after(store, last)
         assert [event.sequence for event in events] == list(range(last + 1, last + 1 + len(events)))
         last += len(events)

@@ -31,7 +31,7 @@ from drpn.store.records import (
     as_utc,
 )
 from drpn.store.settings import StoreSettings
-from drpn.store.sql.dialect import Connection, Dialect
+from drpn.store.sql.dialect import Connection, Cursor, Dialect
 
 _SECONDS = 1_000_000
 _CLICK = "clicked = CASE WHEN feedback.clicked > excluded.clicked THEN feedback.clicked ELSE excluded.clicked END"
@@ -108,9 +108,11 @@ class Changes(ABC):
     def add_impression(self, connection: Connection, impression: Impression) -> Receipt:
         """Store an impression; its id works like an idempotency key."""
         content = self.keyed_hash("content", f"{impression.user_id}\0{encode(impression)}")
-        row = connection.execute(
+        same = connection.execute(
             "SELECT sequence, content FROM impressions WHERE impression_id = ?", (impression.impression_id,)
-        ).fetchone()
+        )
+        user_row = self._find_user(connection, impression.user_id)  # asked before the first answer is needed
+        row, known = same.fetchone(), user_row.fetchone()
         if row is not None:
             if not hmac.compare_digest(row[1], content):
                 raise RepeatedKeyError(
@@ -120,7 +122,7 @@ class Changes(ABC):
             return Receipt(row[0], repeated=True)
         time = self._event_time(impression.time)
         impression = replace(impression, time=from_microseconds(time))
-        user = self._user(connection, impression.user_id)
+        user = self._add_user(connection, impression.user_id) if known is None else int(known[0])
         sequence = self._log(connection, impression, time, user)
         connection.execute(
             'INSERT INTO impressions (sequence, impression_id, "user", time, open, content) '
@@ -140,7 +142,7 @@ class Changes(ABC):
         self._changed(connection, user, sequence)
         if impression.complete:
             stored = _Row(sequence, user, impression.user_id, time, 1, impression)
-            self._close(connection, stored, microseconds(self._clock()))
+            self._close(connection, stored, clicked, microseconds(self._clock()))
         return Receipt(sequence)
 
     def add_click(self, connection: Connection, click: Click) -> Receipt:
@@ -174,7 +176,7 @@ class Changes(ABC):
     def close_for(self, connection: Connection, user_id: str, now: datetime | None) -> tuple[Closed, ...]:
         """Close the open impressions of a user."""
         moment = microseconds(now or self._clock())
-        user = connection.execute('SELECT "user" FROM users WHERE user_id = ?', (user_id,)).fetchone()
+        user = self._find_user(connection, user_id).fetchone()
         if user is None:
             return ()
         rows = connection.execute(
@@ -226,7 +228,7 @@ class Changes(ABC):
 
     def erase(self, connection: Connection, user_id: str) -> Receipt:
         """Delete all rows of a user; remember that, without the id."""
-        row = connection.execute('SELECT "user" FROM users WHERE user_id = ?', (user_id,)).fetchone()
+        row = self._find_user(connection, user_id).fetchone()
         if row is not None:
             connection.execute(
                 'DELETE FROM clicks WHERE impression IN (SELECT sequence FROM impressions WHERE "user" = ?)', row
@@ -312,11 +314,16 @@ class Changes(ABC):
             )
         return microseconds(time)
 
+    def _find_user(self, connection: Connection, user_id: str) -> Cursor:
+        return connection.execute('SELECT "user" FROM users WHERE user_id = ?', (user_id,))
+
     def _user(self, connection: Connection, user_id: str) -> int:
         """The row of a user, who is added if unknown."""
-        row = connection.execute('SELECT "user" FROM users WHERE user_id = ?', (user_id,)).fetchone()
-        if row is None:
-            row = connection.execute('INSERT INTO users (user_id) VALUES (?) RETURNING "user"', (user_id,)).fetchone()
+        row = self._find_user(connection, user_id).fetchone()
+        return self._add_user(connection, user_id) if row is None else int(row[0])
+
+    def _add_user(self, connection: Connection, user_id: str) -> int:
+        row = connection.execute('INSERT INTO users (user_id) VALUES (?) RETURNING "user"', (user_id,)).fetchone()
         return int(row[0])
 
     def _users(self, connection: Connection, user_ids: Collection[str]) -> dict[str, int]:
@@ -325,7 +332,7 @@ class Changes(ABC):
             f'SELECT user_id, "user" FROM users WHERE user_id {self.dialect.listed}', (json.dumps(list(user_ids)),)
         )
         users: dict[str, int] = dict(known.fetchall())
-        return users | {user_id: self._user(connection, user_id) for user_id in user_ids if user_id not in users}
+        return users | {user_id: self._add_user(connection, user_id) for user_id in user_ids if user_id not in users}
 
     def _log(self, connection: Connection, what: Happening, time: int, user: int | None = None) -> int:
         """Append an event; returns its sequence number."""
@@ -344,14 +351,17 @@ class Changes(ABC):
 
     def _close_all(self, connection: Connection, sequences: Iterable[tuple[int]], now: int) -> tuple[Closed, ...]:
         rows = (self._impression(connection, "sequence = ?", sequence) for (sequence,) in sequences)
-        return tuple(self._close(connection, row, now) for row in rows if row is not None)
+        return tuple(
+            self._close(connection, row, self._clicks(connection, row.sequence), now) for row in rows if row is not None
+        )
 
-    def _close(self, connection: Connection, row: _Row, now: int) -> Closed:
+    def _clicks(self, connection: Connection, impression: int) -> set[str]:
+        """The clicked stories of an impression."""
+        rows = connection.execute("SELECT news_id FROM clicks WHERE impression = ?", (impression,))
+        return {news_id for (news_id,) in rows}
+
+    def _close(self, connection: Connection, row: _Row, clicks: Collection[str], now: int) -> Closed:
         """Turn what was shown, seen and not clicked into skips."""
-        clicks = {
-            news_id
-            for (news_id,) in connection.execute("SELECT news_id FROM clicks WHERE impression = ?", (row.sequence,))
-        }
         skipped = [
             story.news_id for story in row.impression.shown if story.news_id not in clicks and story.seen is not False
         ]
