@@ -1,4 +1,4 @@
-"""Measure a store: `python benchmarks/store.py`.
+"""Measure a store: `python benchmarks/store.py`, or with `--store postgresql://HOST/DATABASE`.
 
 Acknowledged impressions per second, and how long each caller waits, with 1, 8 and 64 callers at once: every
 acknowledgement is durable. Then reading a profile, and erasing a user, which takes longer in a larger store.
@@ -93,11 +93,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=5.0, help="for each number of callers")
     parser.add_argument("--impressions", type=int, default=100_000, help="of the store in which a user is erased")
-    parser.add_argument("--folder", type=Path, help="where to put the store; by default a temporary folder")
+    parser.add_argument("--store", metavar="URL", help="an empty store; by default a SQLite file in the folder")
+    parser.add_argument("--folder", type=Path, help="where to put the file; by default a temporary folder")
     parser.add_argument("--out", type=Path, default=OUT)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-        store = open_store(f"sqlite:///{folder}/store.db")
+        store = open_store(options.store or f"sqlite:///{folder}/store.db")
         rows: list[dict[str, Any]] = []
         for callers in CALLERS:
             rate, waits = write(store, callers, options.seconds)

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from drpn.cli import main
+from postgres_server import PostgresServer, postgres_server
 from writing import MindLine, write_mind
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # for the processes that tests start
@@ -68,3 +69,17 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL server; each of its databases is new."""
+    with postgres_server() as server:
+        yield server
+
+
+@pytest.fixture
+def own_postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL server that a test may stop or kill; with few databases it is quick to start again."""
+    with postgres_server() as server:
+        yield server

@@ -77,7 +77,7 @@ def exchange(
 
 
 @contextmanager
-def serving(run: Path, store: Path, *options: object) -> Iterator[Server]:
+def serving(run: Path, store: Path | str, *options: object) -> Iterator[Server]:
     """Run `drpn serve` at a free port while the block runs."""
     server = start(run, store, *options)
     try:
@@ -87,6 +87,7 @@ def serving(run: Path, store: Path, *options: object) -> Iterator[Server]:
             server.stop(signal.SIGKILL)
 
 
-def start(run: Path, store: Path, *options: object) -> Server:
-    """Start `drpn serve` at a free port."""
-    return Server(start_command("serve", run, "--store", f"sqlite:///{store}", "--port", 0, *options))
+def start(run: Path, store: Path | str, *options: object) -> Server:
+    """Start `drpn serve` at a free port; the store is a file or has a URL."""
+    url = f"sqlite:///{store}" if isinstance(store, Path) else store
+    return Server(start_command("serve", run, "--store", url, "--port", 0, *options))

@@ -1,4 +1,4 @@
-"""A process that writes to a store until it is killed: `python killed_writer.py STORE ROUND`.
+"""A process that writes to a store until it is killed: `python killed_writer.py URL ROUND`.
 
 Several threads send impressions, clicks and closings with idempotency keys. After each acknowledgement they print one
 line that says what was acknowledged.
@@ -52,7 +52,7 @@ def say(line: str) -> None:
 
 
 if __name__ == "__main__":
-    opened = open_store(f"sqlite:///{sys.argv[1]}")
+    opened = open_store(sys.argv[1])
     say("opened")
     for number in range(THREADS):
         threading.Thread(target=write, args=(opened, int(sys.argv[2]), number)).start()

@@ -10,27 +10,38 @@ from pathlib import Path
 
 import pytest
 
+from drpn.errors import StoreError
 from drpn.state.profile import Event, ProfileState
 from drpn.store.base import Store
 from drpn.store.moments import microseconds
 from drpn.store.opening import open_store
 from drpn.store.records import ClickCounted, Closed, Impression, LoggedEvent
+from postgres_server import PostgresServer
 from store import killed_writer
 
 PROGRAM = Path(killed_writer.__file__)
 
 
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.real)])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of an empty store."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/store.db"
+    server: PostgresServer = request.getfixturevalue("postgres")
+    return server.database()
+
+
 @pytest.mark.parametrize("kills", [10, pytest.param(200, marks=pytest.mark.slow)])
-def test_no_acknowledged_event_is_lost(tmp_path: Path, kills: int) -> None:
-    chance, file = random.Random(kills), tmp_path / "store.db"
+def test_no_acknowledged_event_is_lost(url: str, kills: int) -> None:
+    chance = random.Random(kills)
     acknowledged: list[str] = []
     checked = 0
     for run in range(kills):
         opening = run % 5 == 0  # killed while it opens the store; at first, while it makes the file
         seconds = chance.choice([0.0, 0.02, 0.1, 0.3, 0.6]) * chance.random()
-        said = killed(file, run, 0.05 + 0.15 * chance.random() if opening else seconds, opening=opening)
+        said = killed(url, run, 0.05 + 0.15 * chance.random() if opening else seconds, opening=opening)
         assert said[:1] in ([], ["opened"])
-        store = open_store(f"sqlite:///{file}")  # opens each time
+        store = open_store(url)  # opens each time
         try:
             check(store, run, said[1:], checked)
             checked = store.last_sequence()
@@ -38,7 +49,7 @@ def test_no_acknowledged_event_is_lost(tmp_path: Path, kills: int) -> None:
             store.close()
         acknowledged += said[1:]
     assert len(acknowledged) > 5 * kills, "the process was killed before it wrote much"
-    store = open_store(f"sqlite:///{file}")
+    store = open_store(url)
     log = log_after(store, 0)
     assert all(count == 1 for count in stored(log).values())
     lost = set(acknowledged) - set(stored(log))
@@ -47,15 +58,15 @@ def test_no_acknowledged_event_is_lost(tmp_path: Path, kills: int) -> None:
     store.close()
 
 
-def test_two_processes_write_at_once(tmp_path: Path) -> None:
-    """Every decision is made from the file, so two writers neither lose nor double an event, nor break the order."""
-    file = tmp_path / "store.db"
-    open_store(f"sqlite:///{file}").close()
-    processes = [
-        subprocess.Popen([sys.executable, PROGRAM, file, str(run)], stdout=subprocess.PIPE) for run in range(2)
-    ]
-    store = open_store(f"sqlite:///{file}")  # a third one reads and erases meanwhile
-    last, end = 0, time.monotonic() + 1.5
+def test_two_processes_write_at_once(url: str) -> None:
+    """Every decision is made from the store, so two writers neither lose nor double an event, nor break the order."""
+    open_store(url).close()
+    processes = [subprocess.Popen([sys.executable, PROGRAM, url, str(run)], stdout=subprocess.PIPE) for run in range(2)]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"opened\n"
+    store = open_store(url)  # a third one reads and erases meanwhile
+    last, end = 0, time.monotonic() + 2
     while time.monotonic() < end:
         events = store.events_after(last)
         assert [event.sequence for event in events] == list(range(last + 1, last + 1 + len(events)))
@@ -76,9 +87,51 @@ def test_two_processes_write_at_once(tmp_path: Path) -> None:
     store.close()
 
 
-def killed(file: Path, run: int, after: float, *, opening: bool) -> list[str]:
+@pytest.mark.real
+def test_a_killed_server_loses_no_acknowledged_event(own_postgres: PostgresServer) -> None:
+    """PostgreSQL is killed under load, again and again; a store that is open meanwhile works as soon as it is back."""
+    url, acknowledged, last = own_postgres.database(), list[str](), 0
+    store = open_store(url)
+    for run in range(3):
+        writers = [
+            subprocess.Popen(
+                [sys.executable, PROGRAM, url, str(2 * run + number)],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
+            for number in range(2)
+        ]
+        for writer in writers:
+            assert writer.stdout is not None
+            assert writer.stdout.readline() == b"opened\n"
+        time.sleep(0.5 + 0.3 * run)
+        own_postgres.kill()
+        with pytest.raises(StoreError, match="cannot be written"):
+            store.add_impression(killed_writer.impression(f"{2 * run}-0-1000000")).result()
+        for writer in writers:
+            writer.kill()
+            assert writer.stdout is not None
+            said = writer.stdout.read().decode().splitlines()
+            writer.stdout.close()
+            writer.wait()
+            assert len(said) > 10, "the server was killed before much was written"
+            acknowledged += said
+        own_postgres.start()
+        events = log_after(store, last)
+        assert [event.sequence for event in events] == list(range(last + 1, last + 1 + len(events)))
+        last += len(events)
+        receipt = store.add_impression(killed_writer.impression(f"{2 * run}-0-2000000")).result()
+        assert receipt.sequence == last + 1
+    log = log_after(store, 0)
+    assert all(count == 1 for count in stored(log).values())
+    assert {line for line in acknowledged if line.startswith(("impression", "click"))} <= set(stored(log))
+    check_profiles(store, log)
+    store.close()
+
+
+def killed(url: str, run: int, after: float, *, opening: bool) -> list[str]:
     """Start a writer, kill it some time after its start or after it opened the store, and return what it said."""
-    process = subprocess.Popen([sys.executable, PROGRAM, file, str(run)], stdout=subprocess.PIPE)
+    process = subprocess.Popen([sys.executable, PROGRAM, url, str(run)], stdout=subprocess.PIPE)
     assert process.stdout is not None
     first = b"" if opening else process.stdout.readline()
     time.sleep(after)
@@ -91,6 +144,7 @@ def killed(file: Path, run: int, after: float, *, opening: bool) -> list[str]:
 
 def check(store: Store, run: int, said: list[str], since: int) -> None:
     """Acknowledged events are there once; sending everything again, with what came next, makes no duplicate."""
+    store.close_for("nobody").result()  # a server may still commit what the killed process sent; this waits for it
     before = stored(log_after(store, since))
     assert all(count == 1 for count in before.values())
     names = {name for line in said for kind, name in [line.split(" ")] if kind != "closed"}

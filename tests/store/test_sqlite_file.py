@@ -349,7 +349,7 @@ def test_other_files_are_refused(file: Path, tmp_path: Path) -> None:
         opened(tmp_path)
 
 
-@pytest.mark.parametrize("url", ["postgresql://host/db", "store.db", "sqlite:store.db", "sqlite://", "sqlite:///", ""])
+@pytest.mark.parametrize("url", ["mysql://host/db", "store.db", "sqlite:store.db", "sqlite://", "sqlite:///", ""])
 def test_unknown_urls(url: str) -> None:
     with pytest.raises(SettingsError, match="sqlite:///PATH"):
         open_store(url)

@@ -17,7 +17,12 @@ if TYPE_CHECKING:
     from drpn.store.records import KeyRecord
 
 Store = Annotated[
-    str, typer.Option(metavar="URL", help="Store of events, such as `sqlite:///store.db`; created if missing.")
+    str,
+    typer.Option(
+        metavar="URL",
+        help="Store of events: a file such as `sqlite:///store.db`, created if missing, or a database, "
+        "`postgresql://USER@HOST/DATABASE`.",
+    ),
 ]
 
 

@@ -26,7 +26,7 @@ from drpn.service.settings import NewsroomSettings
 from drpn.service.signing import load_key
 from drpn.service.variants import Variant
 from drpn.store.base import Store
-from drpn.store.opening import open_store, server_time
+from drpn.store.opening import open_store, server_time, without_password
 
 KEY_VARIABLE = "DRPN_KEY"
 """Environment variable that may hold a key with every scope."""
@@ -108,18 +108,22 @@ def serve(
     with closing(address.bind()) as bound, closing(open_store(store_url, clock=clock)) as store:
         check_keys(address, store, keys)
         http = HttpSettings(allowed_hosts=names, keys=keys, keys_required=not address.is_loopback, bundles=bundles)
-        progress.note(f"store: {store_url}, {store.last_sequence():,} events")
+        progress.note(f"store: {without_password(store_url)}, {store.last_sequence():,} events")
         with progress.stage("Load the bundles, seed the store and replay its events"):
-            newsroom = Newsroom(variants, store, settings, key=load_key(signing_file(store_url)), clock=clock)
+            newsroom = Newsroom(variants, store, settings, key=signing_key(store, store_url), clock=clock)
         with closing(newsroom):
             app = create_app(newsroom, store, http)
             run_app(app, bound, progress, started=started, log_requests=log_requests)
     progress.note("stopped; all acknowledged events are stored")
 
 
-def signing_file(store_url: str) -> Path:
-    """The file next to a store with the key that signs impression ids: it outlives restarts, as the ids do."""
-    return Path(unquote(store_url.partition(":///")[2]) + ".key")
+def signing_key(store: Store, store_url: str) -> bytes:
+    """The key that signs impression ids; it outlives restarts, as the ids do.
+
+    It is in a file next to a store in a file. Processes on several machines derive it from the store that they share.
+    """
+    scheme, _, rest = store_url.partition("://")
+    return load_key(Path(f"{unquote(rest[1:])}.key")) if scheme == "sqlite" else store.derived_key("impression ids")
 
 
 def own_keys(key_file: Path | None) -> tuple[str, ...]:

@@ -28,8 +28,9 @@ reads. The result does not depend on the order of arrival.
 
 **Profiles** follow the rule of `state.profile`. Each has a version that rises with every change.
 
-**Erasure** deletes everything that is stored of a user and overwrites it in the files. One event remains, with a keyed
-hash of the user id. A later seed leaves the user out, and later events of the user start with an empty profile.
+**Erasure** deletes everything that is stored of a user. A store in a file overwrites it there; a database server does
+so when it needs the space. One event remains, with a keyed hash of the user id. A later seed leaves the user out, and
+later events of the user start with an empty profile.
 
 **Retention** deletes old events. Profiles stay as they are; other stories are forgotten with their last event.
 """
@@ -85,7 +86,7 @@ class Store(Protocol):
         """Take stories down, known or not; they are not live until they are put again."""
 
     def erase(self, user_id: str) -> Future[Receipt]:
-        """Erase a user, known or not; after the receipt no byte of the user id is in the files."""
+        """Erase a user, known or not; after the receipt no byte of the user id is in the file of a SQLite store."""
 
     def seed(self, users: Iterable[Seed], *, batch: int = 1000) -> bool:
         """Store profiles of a bundle in an empty store, once; returns whether it did. Blocks until all are durable.
@@ -161,6 +162,9 @@ class Store(Protocol):
 
     def revoke_api_key(self, key_id: str, now: datetime) -> bool:
         """Revoke a key; returns whether there was one in use."""
+
+    def derived_key(self, purpose: str) -> bytes:
+        """32 secret bytes, which every process that opens this store gets for a purpose."""
 
     def close(self) -> None:
         """Write what waits and close; later calls raise `StoreError`."""

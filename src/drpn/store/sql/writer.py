@@ -4,29 +4,50 @@ Callers put changes into a queue of limited length. The thread takes all that wa
 commits, and resolves their futures. While it waits for the disk, the next group gathers.
 """
 
-import sqlite3
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from drpn.errors import DrpnError, StoreBusyError, StoreError
-from drpn.store.sqlite.schema import transaction
-from drpn.store.sqlite.wiping import Wiper
+from drpn.store.sql.dialect import Connection
 
 T = TypeVar("T")
 _RETRY_SECONDS = 0.05
 """How often to try again to wipe while somebody reads older data."""
 
 
+class Session(Protocol):
+    """A database as the thread uses it; nobody else does."""
+
+    def group(self) -> AbstractContextManager[Connection]:
+        """A transaction. After the block it is committed and on the disk, or this raises."""
+
+    def change(self) -> AbstractContextManager[None]:
+        """A part of a transaction. If the block raises, it alone is undone, unless that ends the group."""
+
+    def ends_group(self, error: Exception) -> bool:
+        """Whether nothing of the group can be written after this error of its last change."""
+
+    def can_split(self, error: Exception) -> bool:
+        """Whether the changes of a group that failed are to be tried one by one."""
+
+    def explain(self, error: Exception) -> DrpnError:
+        """What to tell the callers of a group that failed."""
+
+    def wipe(self) -> bool:
+        """Remove the bytes of deleted rows; returns whether that is done. Raises `StoreError` if it fails."""
+
+
 @dataclass
 class _Waiting:
     """A change, the future of its caller, and after it was applied its result or error."""
 
-    change: Callable[[sqlite3.Connection], Any]
+    change: Callable[[Connection], Any]
     future: Future[Any]
     wipe: bool
     result: Any = None
@@ -44,20 +65,20 @@ class GroupWriter:
 
     def __init__(
         self,
-        connection: sqlite3.Connection,
+        session: Session,
         *,
         waiting: int,
         group: int,
-        later: Callable[[sqlite3.Connection, Sequence[Any]], object],
+        later: Callable[[Connection, Sequence[Any]], object],
         later_waiting: int,
         later_seconds: float,
     ) -> None:
         """`later` writes what `append` was given; at most `later_waiting` such things wait."""
-        self._connection, self._limit, self._group = connection, waiting, group
+        self._session, self._limit, self._group = session, waiting, group
         self._write_later, self._later_limit, self._later_seconds = later, later_waiting, later_seconds
         self._changes, self._later = deque[_Waiting](), deque[Any]()
         self._later_due = 0.0
-        self._wiper, self._wiping = Wiper(), list[_Waiting]()  # written, and resolved after wiping
+        self._wiping = list[_Waiting]()  # written, and resolved after wiping
         self._wake, self._closing = threading.Condition(), False
         self.dropped = 0
         self._thread = threading.Thread(target=self._run, name="store writer", daemon=True)
@@ -68,7 +89,7 @@ class GroupWriter:
         """Number of changes that wait."""
         return len(self._changes)
 
-    def submit(self, change: Callable[[sqlite3.Connection], T], *, wipe: bool = False) -> Future[T]:
+    def submit(self, change: Callable[[Connection], T], *, wipe: bool = False) -> Future[T]:
         """Apply a change; the future resolves after its commit.
 
         With `wipe` it resolves after the bytes of all deleted rows are gone from the files.
@@ -140,15 +161,8 @@ class GroupWriter:
     def _write(self, changes: list[_Waiting], later: list[Any]) -> None:
         """Apply and commit changes; then resolve their futures."""
         rest = _Waiting(lambda connection: self._write_later(connection, later), Future(), wipe=False)
-        try:
-            with transaction(self._connection):
-                if later:
-                    self._apply(rest)
-                for waiting in changes:
-                    self._apply(waiting)
-        except Exception as error:
-            for waiting in (rest, *changes):  # nothing was written, whatever the result would have been
-                waiting.error = StoreError(f"the store cannot be written: {error}; free space or repair the disk")
+        if group := [rest, *changes] if later else changes:
+            self._write_group(group)
         if rest.error is not None:
             self.dropped += len(later)
         for waiting in changes:
@@ -157,28 +171,39 @@ class GroupWriter:
             else:
                 waiting.resolve()
 
-    def _apply(self, waiting: _Waiting) -> None:
-        """Apply one change whole or not at all."""
-        self._connection.execute("SAVEPOINT change")
+    def _write_group(self, group: list[_Waiting]) -> None:
+        """Apply and commit changes, or set their errors."""
         try:
-            waiting.result = waiting.change(self._connection)
+            with self._session.group() as connection:
+                for waiting in group:
+                    self._apply(connection, waiting)
         except Exception as error:
-            if not self._connection.in_transaction:
-                raise  # SQLite has rolled everything back, as on a full disk
-            if isinstance(error, sqlite3.OperationalError):
+            if len(group) > 1 and self._session.can_split(error):
+                for waiting in group:
+                    waiting.result = waiting.error = None
+                    self._write_group([waiting])
+                return
+            for waiting in group:  # whatever the result would have been
+                waiting.error = self._session.explain(error)
+
+    def _apply(self, connection: Connection, waiting: _Waiting) -> None:
+        """Apply one change whole or not at all."""
+        try:
+            with self._session.change():
+                waiting.result = waiting.change(connection)
+        except Exception as error:
+            if self._session.ends_group(error):
                 raise
-            self._connection.execute("ROLLBACK TO change")
             waiting.error = error if isinstance(error, DrpnError) else StoreError(f"the change failed: {error!r}")
-        self._connection.execute("RELEASE change")
 
     def _wipe(self, *, last: bool) -> None:
         """Wipe if a change asked for it; readers of older data may delay that."""
         if not self._wiping:
             return
         try:
-            done = self._wiper.wipe(self._connection)
+            done = self._session.wipe()
             error = None if done or not last else "other processes read the store"
-        except sqlite3.Error as failure:
+        except StoreError as failure:
             done, error = False, str(failure)
         if not done and error is None:
             return

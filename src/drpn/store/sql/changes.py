@@ -1,12 +1,12 @@
-"""The changes of a SQLite store, each applied within a transaction of the writer.
+"""The changes of a store in a database, each applied within a transaction of the writer.
 
-Everything is decided from the tables, within the transaction, so several processes may write to one file.
+Everything is decided from the tables, within the transaction, so several processes may write to one store.
 """
 
 import hmac
 import json
-import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -31,11 +31,14 @@ from drpn.store.records import (
     as_utc,
 )
 from drpn.store.settings import StoreSettings
-from drpn.store.sqlite.wiping import TO_WIPE
+from drpn.store.sql.dialect import Connection, Cursor, Dialect
 
 _SECONDS = 1_000_000
-_CLICK = "clicked = max(coalesce(clicked, x''), excluded.clicked)"
-_SKIP = "skipped = max(coalesce(skipped, x''), excluded.skipped), times_skipped = times_skipped + 1"
+_CLICK = "clicked = CASE WHEN feedback.clicked > excluded.clicked THEN feedback.clicked ELSE excluded.clicked END"
+_SKIP = (
+    "skipped = CASE WHEN feedback.skipped > excluded.skipped THEN feedback.skipped ELSE excluded.skipped END, "
+    "times_skipped = feedback.times_skipped + 1"
+)
 _BY_USER = ("events", "impressions", "feedback", "seeds", "rankings", "expiring", "users")
 
 
@@ -50,18 +53,35 @@ class _Row(NamedTuple):
     impression: Impression
 
 
-class Changes:
+class Changes(ABC):
     """Writes events and what follows from them."""
 
-    def __init__(self, settings: StoreSettings, clock: Callable[[], datetime], secret: bytes) -> None:
-        self._settings, self._clock, self._secret = settings, clock, secret
+    def __init__(self, dialect: Dialect, settings: StoreSettings, clock: Callable[[], datetime], secret: bytes) -> None:
+        self.dialect, self._settings, self._clock, self._secret = dialect, settings, clock, secret
+        self._event_key = ", ".join(dialect.event_key)
+
+    @abstractmethod
+    def append_event(self, connection: Connection, kind: str, time: int, user: int | None, body: str) -> int:
+        """Append a row to the log; returns its sequence number."""
+
+    @abstractmethod
+    def ask_to_wipe(self, connection: Connection, sequence: int) -> None:
+        """Remember that bytes of deleted rows are to be removed, because of the event with this number."""
+
+    @abstractmethod
+    def free_space(self, connection: Connection, cutoff: datetime) -> None:
+        """Give some of the space back in which events from before `cutoff` were."""
 
     def keyed_hash(self, kind: str, text: str) -> bytes:
         """A hash that only this store can compute, so that nobody can find the text by trying."""
         return hmac.digest(self._secret, f"{kind}\0{text}".encode(), "sha256")[:16]
 
+    def derived_key(self, purpose: str) -> bytes:
+        """A key that only this store can compute."""
+        return hmac.digest(self._secret, f"derived key\0{purpose}".encode(), "sha256")
+
     def once(
-        self, connection: sqlite3.Connection, key: str | None, content: Callable[[], str], change: Callable[[], Receipt]
+        self, connection: Connection, key: str | None, content: Callable[[], str], change: Callable[[], Receipt]
     ) -> Receipt:
         """Apply a change unless its idempotency key was used; then acknowledge it again, or refuse other content."""
         if key is None:
@@ -75,7 +95,9 @@ class Changes:
             return Receipt(row[1], repeated=True)
         receipt = change()
         connection.execute(
-            "INSERT OR REPLACE INTO requests VALUES (?, ?, ?, ?)", (hashed, fingerprint, receipt.sequence, now)
+            "INSERT INTO requests VALUES (?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET content = excluded.content, "
+            "sequence = excluded.sequence, time = excluded.time",
+            (hashed, fingerprint, receipt.sequence, now),
         )
         return receipt
 
@@ -83,12 +105,14 @@ class Changes:
     def _key_time(self) -> int:
         return int(self._settings.key_hours * 3600 * _SECONDS)
 
-    def add_impression(self, connection: sqlite3.Connection, impression: Impression) -> Receipt:
+    def add_impression(self, connection: Connection, impression: Impression) -> Receipt:
         """Store an impression; its id works like an idempotency key."""
         content = self.keyed_hash("content", f"{impression.user_id}\0{encode(impression)}")
-        row = connection.execute(
+        same = connection.execute(
             "SELECT sequence, content FROM impressions WHERE impression_id = ?", (impression.impression_id,)
-        ).fetchone()
+        )
+        user_row = self._find_user(connection, impression.user_id)  # asked before the first answer is needed
+        row, known = same.fetchone(), user_row.fetchone()
         if row is not None:
             if not hmac.compare_digest(row[1], content):
                 raise RepeatedKeyError(
@@ -98,10 +122,11 @@ class Changes:
             return Receipt(row[0], repeated=True)
         time = self._event_time(impression.time)
         impression = replace(impression, time=from_microseconds(time))
-        user = self._user(connection, impression.user_id)
+        user = self._add_user(connection, impression.user_id) if known is None else int(known[0])
         sequence = self._log(connection, impression, time, user)
         connection.execute(
-            "INSERT INTO impressions VALUES (?, ?, ?, ?, 1, ?)",
+            'INSERT INTO impressions (sequence, impression_id, "user", time, open, content) '
+            "VALUES (?, ?, ?, ?, TRUE, ?)",
             (sequence, impression.impression_id, user, time, content),
         )
         clicked = [story.news_id for story in impression.shown if story.clicked]
@@ -117,10 +142,10 @@ class Changes:
         self._changed(connection, user, sequence)
         if impression.complete:
             stored = _Row(sequence, user, impression.user_id, time, 1, impression)
-            self._close(connection, stored, microseconds(self._clock()))
+            self._close(connection, stored, clicked, microseconds(self._clock()))
         return Receipt(sequence)
 
-    def add_click(self, connection: sqlite3.Connection, click: Click) -> Receipt:
+    def add_click(self, connection: Connection, click: Click) -> Receipt:
         """Store a click; the first on a story of an impression counts."""
         row = self._impression(connection, "impression_id = ?", click.impression_id)
         if row is None or row.user_id != click.user_id:
@@ -148,19 +173,19 @@ class Changes:
         self._changed(connection, row.user, sequence)
         return Receipt(sequence)
 
-    def close_for(self, connection: sqlite3.Connection, user_id: str, now: datetime | None) -> tuple[Closed, ...]:
+    def close_for(self, connection: Connection, user_id: str, now: datetime | None) -> tuple[Closed, ...]:
         """Close the open impressions of a user."""
         moment = microseconds(now or self._clock())
-        user = connection.execute("SELECT user FROM users WHERE user_id = ?", (user_id,)).fetchone()
+        user = self._find_user(connection, user_id).fetchone()
         if user is None:
             return ()
         rows = connection.execute(
-            "SELECT sequence FROM impressions WHERE user = ? AND open AND time <= ? ORDER BY time, impression_id",
+            'SELECT sequence FROM impressions WHERE "user" = ? AND open AND time <= ? ORDER BY time, impression_id',
             (user[0], moment),
         ).fetchall()
         return self._close_all(connection, rows, moment)
 
-    def close_before(self, connection: sqlite3.Connection, moment: datetime, limit: int) -> int:
+    def close_before(self, connection: Connection, moment: datetime, limit: int) -> int:
         """Close the oldest open impressions before a moment."""
         rows = connection.execute(
             "SELECT sequence FROM impressions WHERE open AND time < ? ORDER BY time LIMIT ?",
@@ -168,7 +193,7 @@ class Changes:
         ).fetchall()
         return len(self._close_all(connection, rows, microseconds(self._clock())))
 
-    def put_news(self, connection: sqlite3.Connection, stories: Sequence[Story]) -> Receipt:
+    def put_news(self, connection: Connection, stories: Sequence[Story]) -> Receipt:
         """Add or replace stories; one that is stored with the same content and live makes no event."""
         now, first = microseconds(self._clock()), 0
         for story in stories:
@@ -178,12 +203,14 @@ class Changes:
                 continue
             sequence = self._log(connection, NewsPut(story), now)
             connection.execute(
-                "INSERT OR REPLACE INTO news VALUES (?, ?, ?, NULL, ?)", (story.news_id, sequence, now, body)
+                "INSERT INTO news VALUES (?, ?, ?, NULL, ?) ON CONFLICT (news_id) DO UPDATE SET "
+                "sequence = excluded.sequence, time = excluded.time, taken_down = NULL, body = excluded.body",
+                (story.news_id, sequence, now, body),
             )
             first = first or sequence
         return Receipt(first, repeated=not first)
 
-    def take_down(self, connection: sqlite3.Connection, news_ids: Sequence[str]) -> Receipt:
+    def take_down(self, connection: Connection, news_ids: Sequence[str]) -> Receipt:
         """Take stories down; one that is down already makes no event."""
         now, first = microseconds(self._clock()), 0
         for news_id in news_ids:
@@ -192,29 +219,30 @@ class Changes:
                 continue
             sequence = self._log(connection, TakenDown(news_id), now)
             connection.execute(
-                "INSERT INTO news VALUES (?, ?, ?, ?, NULL) ON CONFLICT DO UPDATE SET taken_down = excluded.taken_down",
+                "INSERT INTO news VALUES (?, ?, ?, ?, NULL) ON CONFLICT (news_id) DO UPDATE SET "
+                "taken_down = excluded.taken_down",
                 (news_id, sequence, now, now),
             )
             first = first or sequence
         return Receipt(first, repeated=not first)
 
-    def erase(self, connection: sqlite3.Connection, user_id: str) -> Receipt:
+    def erase(self, connection: Connection, user_id: str) -> Receipt:
         """Delete all rows of a user; remember that, without the id."""
-        row = connection.execute("SELECT user FROM users WHERE user_id = ?", (user_id,)).fetchone()
+        row = self._find_user(connection, user_id).fetchone()
         if row is not None:
             connection.execute(
-                "DELETE FROM clicks WHERE impression IN (SELECT sequence FROM impressions WHERE user = ?)", row
+                'DELETE FROM clicks WHERE impression IN (SELECT sequence FROM impressions WHERE "user" = ?)', row
             )
             for table in _BY_USER:
-                connection.execute(f"DELETE FROM {table} WHERE user = ?", row)
+                connection.execute(f'DELETE FROM {table} WHERE "user" = ?', row)
         mark = self.keyed_hash("user", user_id)
-        connection.execute("INSERT OR IGNORE INTO erased VALUES (?)", (mark,))
+        connection.execute("INSERT INTO erased VALUES (?) ON CONFLICT DO NOTHING", (mark,))
         sequence = self._log(connection, Erased(mark.hex()), microseconds(self._clock()))
         if row is not None:
-            connection.execute(TO_WIPE, (sequence,))
+            self.ask_to_wipe(connection, sequence)
         return Receipt(sequence)
 
-    def seed_state(self, connection: sqlite3.Connection) -> str | None:
+    def seed_state(self, connection: Connection) -> str | None:
         """None before seeding, "begun", or "done"; refuse a store with events that was never seeded."""
         row = connection.execute("SELECT value FROM facts WHERE name = 'seeded'").fetchone()
         if row is not None:
@@ -225,7 +253,7 @@ class Changes:
         connection.execute("INSERT INTO facts VALUES ('seeded', 'begun')")
         return None
 
-    def seed(self, connection: sqlite3.Connection, seeds: Sequence[Seed]) -> None:
+    def seed(self, connection: Connection, seeds: Sequence[Seed]) -> None:
         """Store seeds of users who are not erased; seeds that are stored already stay."""
         users = []
         for seed in seeds:
@@ -240,31 +268,34 @@ class Changes:
             as_of = microseconds(profile.as_of) if isinstance(profile.as_of, datetime) else None
             clicked, skipped = ([entry.news_id for entry in side] for side in (profile.clicked, profile.skipped))
             body = json.dumps({"clicked": clicked, "skipped": skipped, "all": sorted(set(seed.clicked) - {*clicked})})
-            new = connection.execute("INSERT OR IGNORE INTO seeds VALUES (?, ?, ?)", (user, as_of, body)).rowcount
-            if new:
+            values = (user, as_of, body)
+            if connection.execute("INSERT INTO seeds VALUES (?, ?, ?) ON CONFLICT DO NOTHING", values).rowcount:
                 self._changed(connection, user, sequence)
 
-    def finish_seed(self, connection: sqlite3.Connection) -> None:
+    def finish_seed(self, connection: Connection) -> None:
         """Remember that seeding is complete."""
-        connection.execute("INSERT OR REPLACE INTO facts VALUES ('seeded', 'done')")
+        connection.execute("UPDATE facts SET value = 'done' WHERE name = 'seeded'")
 
-    def log_rankings(self, connection: sqlite3.Connection, rankings: Iterable[LoggedRanking]) -> None:
+    def log_rankings(self, connection: Connection, rankings: Sequence[LoggedRanking]) -> None:
         """Store rankings; of two with the same impression id the first stays."""
-        for ranking in rankings:
-            user = None if ranking.user_id is None else self._user(connection, ranking.user_id)
-            connection.execute(
-                "INSERT OR IGNORE INTO rankings VALUES (NULL, ?, ?, ?, ?, ?, ?)",
+        users = self._users(connection, {ranking.user_id for ranking in rankings if ranking.user_id is not None})
+        connection.executemany(
+            'INSERT INTO rankings (impression_id, "user", time, bundle, variant, body) VALUES (?, ?, ?, ?, ?, ?) '
+            "ON CONFLICT DO NOTHING",
+            [
                 (
                     ranking.impression_id,
-                    user,
+                    None if ranking.user_id is None else users[ranking.user_id],
                     microseconds(ranking.time),
                     ranking.bundle,
                     ranking.variant,
                     encode_ranking(ranking),
-                ),
-            )
+                )
+                for ranking in rankings
+            ],
+        )
 
-    def close_old(self, connection: sqlite3.Connection, sequences: Iterable[int]) -> None:
+    def close_old(self, connection: Connection, sequences: Iterable[int]) -> None:
         """Close impressions before they are deleted."""
         self._close_all(connection, [(sequence,) for sequence in sequences], microseconds(self._clock()))
 
@@ -283,25 +314,34 @@ class Changes:
             )
         return microseconds(time)
 
-    def _user(self, connection: sqlite3.Connection, user_id: str) -> int:
+    def _find_user(self, connection: Connection, user_id: str) -> Cursor:
+        return connection.execute('SELECT "user" FROM users WHERE user_id = ?', (user_id,))
+
+    def _user(self, connection: Connection, user_id: str) -> int:
         """The row of a user, who is added if unknown."""
-        row = connection.execute("SELECT user FROM users WHERE user_id = ?", (user_id,)).fetchone()
-        if row is None:
-            return int(connection.execute("INSERT INTO users (user_id) VALUES (?)", (user_id,)).lastrowid or 0)
+        row = self._find_user(connection, user_id).fetchone()
+        return self._add_user(connection, user_id) if row is None else int(row[0])
+
+    def _add_user(self, connection: Connection, user_id: str) -> int:
+        row = connection.execute('INSERT INTO users (user_id) VALUES (?) RETURNING "user"', (user_id,)).fetchone()
         return int(row[0])
 
-    def _log(self, connection: sqlite3.Connection, what: Happening, time: int, user: int | None = None) -> int:
-        """Append an event; returns its sequence number."""
-        cursor = connection.execute(
-            "INSERT INTO events (kind, time, user, body) VALUES (?, ?, ?, ?)",
-            (KINDS[type(what)], time, user, encode(what)),
+    def _users(self, connection: Connection, user_ids: Collection[str]) -> dict[str, int]:
+        """The rows of some users, who are added if unknown."""
+        known = connection.execute(
+            f'SELECT user_id, "user" FROM users WHERE user_id {self.dialect.listed}', (json.dumps(list(user_ids)),)
         )
-        return int(cursor.lastrowid or 0)
+        users: dict[str, int] = dict(known.fetchall())
+        return users | {user_id: self._add_user(connection, user_id) for user_id in user_ids if user_id not in users}
 
-    def _impression(self, connection: sqlite3.Connection, where: str, value: str | int) -> _Row | None:
+    def _log(self, connection: Connection, what: Happening, time: int, user: int | None = None) -> int:
+        """Append an event; returns its sequence number."""
+        return self.append_event(connection, KINDS[type(what)], time, user, encode(what))
+
+    def _impression(self, connection: Connection, where: str, value: str | int) -> _Row | None:
         row = connection.execute(
-            "SELECT sequence, impressions.user, user_id, impressions.time, open, body FROM impressions "
-            f"JOIN users USING (user) JOIN events USING (sequence) WHERE {where}",
+            'SELECT sequence, impressions."user", user_id, impressions.time, open, body FROM impressions '
+            f'JOIN users USING ("user") JOIN events USING ({self._event_key}) WHERE {where}',
             (value,),
         ).fetchone()
         if row is None:
@@ -309,31 +349,32 @@ class Changes:
         sequence, user, user_id, time, is_open, body = row
         return _Row(sequence, user, user_id, time, is_open, decode_impression(json.loads(body), user_id))
 
-    def _close_all(
-        self, connection: sqlite3.Connection, sequences: Iterable[tuple[int]], now: int
-    ) -> tuple[Closed, ...]:
+    def _close_all(self, connection: Connection, sequences: Iterable[tuple[int]], now: int) -> tuple[Closed, ...]:
         rows = (self._impression(connection, "sequence = ?", sequence) for (sequence,) in sequences)
-        return tuple(self._close(connection, row, now) for row in rows if row is not None)
+        return tuple(
+            self._close(connection, row, self._clicks(connection, row.sequence), now) for row in rows if row is not None
+        )
 
-    def _close(self, connection: sqlite3.Connection, row: _Row, now: int) -> Closed:
+    def _clicks(self, connection: Connection, impression: int) -> set[str]:
+        """The clicked stories of an impression."""
+        rows = connection.execute("SELECT news_id FROM clicks WHERE impression = ?", (impression,))
+        return {news_id for (news_id,) in rows}
+
+    def _close(self, connection: Connection, row: _Row, clicks: Collection[str], now: int) -> Closed:
         """Turn what was shown, seen and not clicked into skips."""
-        clicks = {
-            news_id
-            for (news_id,) in connection.execute("SELECT news_id FROM clicks WHERE impression = ?", (row.sequence,))
-        }
         skipped = [
             story.news_id for story in row.impression.shown if story.news_id not in clicks and story.seen is not False
         ]
         closed = Closed(row.impression.impression_id, row.user_id, from_microseconds(row.time), tuple(skipped))
         sequence = self._log(connection, closed, now, row.user)
-        connection.execute("UPDATE impressions SET open = 0 WHERE sequence = ?", (row.sequence,))
+        connection.execute("UPDATE impressions SET open = FALSE WHERE sequence = ?", (row.sequence,))
         self._feedback(connection, row.user, row.impression, skipped, clicked=False)
         self._changed(connection, row.user, sequence)
         return closed
 
     def _feedback(
         self,
-        connection: sqlite3.Connection,
+        connection: Connection,
         user: int,
         impression: Impression,
         news_ids: Iterable[str],
@@ -346,8 +387,8 @@ class Changes:
         time, positions = microseconds(impression.time), impression.positions()
         column, update = ("clicked", _CLICK) if clicked else ("skipped", _SKIP)
         connection.executemany(
-            f"INSERT INTO feedback (user, news_id, {column}, times_skipped) VALUES (?, ?, ?, ?) "
-            f"ON CONFLICT DO UPDATE SET {update}",
+            f'INSERT INTO feedback ("user", news_id, {column}, times_skipped) VALUES (?, ?, ?, ?) '
+            f'ON CONFLICT ("user", news_id) DO UPDATE SET {update}',
             [
                 (user, news_id, pack(time, impression.impression_id, positions[news_id]), int(not clicked))
                 for news_id in news_ids
@@ -356,7 +397,7 @@ class Changes:
 
     def _count(
         self,
-        connection: sqlite3.Connection,
+        connection: Connection,
         impression: Impression,
         *,
         impressions: int = 1,
@@ -367,11 +408,11 @@ class Changes:
         if impression.bundle is None:
             return
         connection.execute(
-            "INSERT INTO variants VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
-            "impressions = impressions + excluded.impressions, shown = shown + excluded.shown, "
-            "clicked = clicked + excluded.clicked",
+            "INSERT INTO variants VALUES (?, ?, ?, ?, ?) ON CONFLICT (bundle, variant) DO UPDATE SET "
+            "impressions = variants.impressions + excluded.impressions, shown = variants.shown + excluded.shown, "
+            "clicked = variants.clicked + excluded.clicked",
             (impression.bundle, impression.variant or "", impressions, shown, clicked),
         )
 
-    def _changed(self, connection: sqlite3.Connection, user: int, sequence: int) -> None:
-        connection.execute("UPDATE users SET version = ? WHERE user = ?", (sequence, user))
+    def _changed(self, connection: Connection, user: int, sequence: int) -> None:
+        connection.execute('UPDATE users SET version = ? WHERE "user" = ?', (sequence, user))

@@ -1,0 +1,66 @@
+"""Several services on one store in PostgreSQL, as on several machines."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from postgres_server import PostgresServer
+from service.server import Server, serving
+
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture(scope="module")
+def servers(run_path: Path, postgres: PostgresServer) -> Iterator[tuple[Server, Server]]:
+    url = postgres.database()
+    with ExitStack() as stack:
+        first, second = (stack.enter_context(serving(run_path, url)) for _ in range(2))
+        yield first, second
+
+
+def test_feedback_through_one_counts_in_the_next_request_through_another(servers: tuple[Server, Server]) -> None:
+    first, second = servers
+    for number in range(5):
+        status, ranking = first.call("POST", "/v1/rank", {"user_id": "anna", "count": 5})
+        assert status == 200
+        clicked = ranking["stories"][0]["news_id"]
+        page = {
+            "impression_id": ranking["impression_id"],  # signed by the first, and checked by the second
+            "user_id": "anna",
+            "shown": [{"news_id": row["news_id"], "clicked": row["news_id"] == clicked} for row in ranking["stories"]],
+        }
+        status, answer = second.call("POST", "/v1/impressions", page, Idempotency_Key=f"k{number}")
+        assert (status, answer["repeated"]) == (200, False)
+        status, answer = first.call("POST", "/v1/impressions", page, Idempotency_Key=f"k{number}")
+        assert (status, answer["repeated"]) == (200, True)
+        status, again = first.call("POST", "/v1/rank", {"user_id": "anna", "count": 1000})
+        assert clicked not in [row["news_id"] for row in again["stories"]]
+        profiles = [server.call("GET", "/v1/users/anna")[1] for server in servers]
+        assert profiles[0] == profiles[1]
+        assert clicked in [entry["news_id"] for entry in profiles[0]["clicked"]]
+
+
+def test_stories_and_takedowns_reach_every_service(servers: tuple[Server, Server]) -> None:
+    first, second = servers
+    story = {"news_id": "flash", "title": "Storm closes the harbours", "category": "weather"}
+
+    def ranked(server: Server) -> bool:
+        _, ranking = server.call("POST", "/v1/rank", {"user_id": "ben", "count": 1000})
+        return "flash" in [row["news_id"] for row in ranking["stories"]]
+
+    assert first.call("PUT", "/v1/news", {"stories": [story]})[0] == 200
+    assert ranked(first)
+    assert ranked(second)
+    assert second.call("DELETE", "/v1/news/flash")[0] == 200
+    assert not ranked(second)
+    assert not ranked(first)
+
+
+def test_the_password_is_not_printed(run_path: Path, postgres: PostgresServer) -> None:
+    url = postgres.database().replace("drpn@", "drpn:topsecret@")
+    with serving(run_path, url) as server:
+        server.call("GET", "/healthz")
+        assert "store: postgresql://drpn:***@" in "".join(server.lines)
+        assert "topsecret" not in "".join(server.lines)
