@@ -103,6 +103,7 @@ def test_default_number_of_readers_in_the_help_is_that_of_the_recipe(drpn) -> No
     assert f"Default: {USERS:,}," in " ".join(drpn("demo", "--help").stdout.split()).replace("│ │ ", "")
 
 
+@pytest.mark.slow
 def test_demo_shows_the_live_model_and_noise_that_is_found(drpn, tmp_path: Path) -> None:
     done = drpn("demo", "--users", 100)
     assert done.returncode == 0, done.stderr

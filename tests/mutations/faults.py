@@ -18,7 +18,6 @@ from mutations import (
     drpn_faults,
     feature_faults,
     layer_faults,
-    live_faults,
     planted_faults,
     state_faults,
     text_faults,
@@ -34,7 +33,6 @@ GROUPS = [
         text_faults,
         attention_faults,
         layer_faults,
-        live_faults,
         state_faults,
         planted_faults,
     )

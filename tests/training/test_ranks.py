@@ -93,6 +93,7 @@ def test_fifty_steps_have_the_loss_of_one_process(folder: Path, model: str, sets
     assert one["sums"] == pytest.approx(several["sums"], rel=1e-3, abs=1e-4)
 
 
+@pytest.mark.real
 def test_two_processes_train_and_evaluate_as_one(folder: Path, tmp_path: Path) -> None:
     run(train(1, folder, tmp_path / "one", *EVEN))
     done = run(train(2, folder, tmp_path / "two", *EVEN))
