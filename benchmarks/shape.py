@@ -2,7 +2,7 @@
 
 It is for measuring speed and memory without logs and without a query engine. Stories are shown by popularity 1/rank,
 with ranks in random rows. Two thirds of the users clicked once; the others follow a heavy tail. Words follow Zipf's
-law. Clicks are random, so there is nothing to learn.
+law. Clicks are random, so there is nothing to learn, unless readers have tastes (`--tastes`).
 """
 
 import argparse
@@ -28,6 +28,7 @@ from drpn.output import atomic_folder
 from drpn.preparation.settings import DataSettings
 from drpn.versioned import write_versioned
 from provenance import ROOT
+from tastes import Tastes, clicked_first
 
 CATEGORIES, SUBCATEGORIES = 18, 270
 CLICKED, SKIPPED, TITLE_WORDS = 4.14, 96.8, 12.66
@@ -40,7 +41,13 @@ LINKED = 10
 """Clicks of a full profile that become graph edges; all of them would be too many."""
 LABELS = UNKNOWN + 1 + CATEGORIES + SUBCATEGORIES
 """The row of the first word that is not a label."""
-FLAGS = {"fixed": "the same number of candidates in every impression", "full": "fill every profile to its limit"}
+TOPICAL = 0.4
+"""Share of title words that belong to the story's subcategory, if readers have tastes."""
+FLAGS = {
+    "fixed": "the same number of candidates in every impression",
+    "full": "fill every profile to its limit",
+    "tastes": "readers click by taste, so that there is something to learn",
+}
 DAY = np.datetime64("2019-11-14", "us")
 """The training day; the next day is for evaluation."""
 
@@ -72,6 +79,8 @@ class ShapeSettings:
     """Random neighbours of each user, for models that read them."""
     full: bool = False
     """Fill every profile to `clicked` and `skipped` stories: the largest possible amount of work."""
+    tastes: bool = False
+    """Let readers click by taste (`tastes.py`); otherwise clicks are random."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -101,6 +110,13 @@ class Shape:
     def popularity(self) -> Popularity:
         """How often each story is shown."""
         return Popularity(self.settings.news, self.rng)
+
+    @functools.cached_property
+    def tastes(self) -> Tastes | None:
+        """What readers like, if they have tastes."""
+        settings = self.settings
+        rng = np.random.default_rng([settings.seed, 1])
+        return Tastes(settings.users, settings.news, SUBCATEGORIES, rng) if settings.tastes else None
 
     def write(self) -> dict[str, Any]:
         """Write every array; return the statistics."""
@@ -150,6 +166,8 @@ class Shape:
             np.minimum(skips, min(settings.skipped, most)),
         )
         both = self.popularity.distinct(clicked + skipped)
+        if self.tastes is not None:
+            both = clicked_first(both, self.tastes.ranks(np.arange(1, len(clicked) + 1), both), clicked)
         return (
             both.padded(np.zeros_like(clicked), clicked, settings.clicked),
             both.padded(clicked, skipped, settings.skipped),
@@ -167,17 +185,19 @@ class Shape:
         chosen = np.minimum(1 + rng.poisson(CLICKS_OF_IMPRESSION - 1, count), sizes - 1)
         # a random rotation of each impression puts the clicks at random positions
         place = np.arange(len(shown.flat)) - np.repeat(shown.offsets[:-1], sizes)
-        turned = (place + np.repeat(rng.integers(0, sizes), sizes)) % np.repeat(sizes, sizes)
-        labels = turned < np.repeat(chosen, sizes)
+        ranks = (place + np.repeat(rng.integers(0, sizes), sizes)) % np.repeat(sizes, sizes)
         loyal = np.cumsum(clicks**LOYALTY)
-        users = 1 + np.searchsorted(loyal, rng.random(count) * loyal[-1], side="right")
+        users = np.minimum(1 + np.searchsorted(loyal, rng.random(count) * loyal[-1], side="right"), settings.users)
+        if self.tastes is not None:
+            ranks = self.tastes.ranks(users, shown)
+        labels = ranks < np.repeat(chosen, sizes)
         begin, end = {"train": (0, 24), "validation": (24, 27), "test": (27, 48)}[split]
         seconds = np.sort(rng.integers(begin * 3_600, end * 3_600, count))
         first = {"train": 1, "validation": 1 + settings.impressions}.get(
             split, 1 + settings.impressions + settings.validation
         )
         writer.strings(f"{split}/id", Strings.of(map(str, range(first, first + count))))
-        writer.array(f"{split}/user", np.minimum(users, settings.users).astype(np.int32))
+        writer.array(f"{split}/user", users.astype(np.int32))
         writer.array(f"{split}/time", DAY + seconds * np.timedelta64(1_000_000, "us"))
         writer.array(f"{split}/offsets", shown.offsets)
         writer.array(f"{split}/candidates", shown.flat)
@@ -192,6 +212,10 @@ class Shape:
         category = rng.integers(0, CATEGORIES, SUBCATEGORIES)[subcategory]
         lengths = 1 + rng.poisson(TITLE_WORDS - 3, news)
         text = (LABELS + zipf(own, int(lengths.sum()), rng)).astype(np.int32)
+        if self.tastes is not None:
+            subcategory = self.tastes.topics
+            category = subcategory % CATEGORIES
+            text = self._topical(text, np.repeat(subcategory, lengths))
         titles = Ragged(np.concatenate([[0], np.cumsum(lengths)]), text)
         kept = titles.padded(np.zeros_like(lengths), np.minimum(lengths, settings.words - 2), settings.words - 2)
         labels = np.stack([UNKNOWN + 1 + category, UNKNOWN + 1 + CATEGORIES + subcategory], axis=1).astype(np.int32)
@@ -213,6 +237,12 @@ class Shape:
         for name, texts in names.items():
             writer.strings(f"{name}/name", Strings.of(texts))
         return float(lengths.mean())
+
+    def _topical(self, text: NDArray[np.int32], topics: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Replace some words by words of the story's topic."""
+        words = (self.settings.vocabulary - CATEGORIES - SUBCATEGORIES) // SUBCATEGORIES
+        topical = LABELS + topics * words + zipf(words, len(text), self.rng)
+        return np.where(self.rng.random(len(text)) < TOPICAL, topical, text).astype(np.int32)
 
     def _statistics(
         self, clicks: NDArray[np.int64], skips: NDArray[np.int64], mean_title_words: float
@@ -333,7 +363,7 @@ def batch_news(dataset: Dataset, samples: int, rng: Generator, *, negatives: int
 
 def kept_shape(settings: ShapeSettings) -> Dataset:
     """The folder of these settings under build/bench; written if it does not exist."""
-    programs = [sha256(ROOT / "benchmarks" / name) for name in ("shape.py", "draws.py")]
+    programs = [sha256(ROOT / "benchmarks" / name) for name in ("shape.py", "draws.py", "tastes.py")]
     name = hashlib.sha256(f"{settings} {programs}".encode()).hexdigest()[:12]
     folder = ROOT / "build" / "bench" / f"shape-{name}"
     return Dataset.open(folder, verify=False) if folder.exists() else write_shape(folder, settings)

@@ -1,9 +1,10 @@
 """The generated dataset folder is valid and has the requested shape."""
 
+import dataclasses
 import subprocess
 import sys
 from collections import Counter
-from itertools import permutations
+from itertools import pairwise, permutations
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +12,13 @@ import pytest
 
 from draws import ONCE, heavy_tail
 from drpn.dataset.folder import SPLITS, Dataset
+from drpn.evaluation.metrics import measure
 from drpn.models.drpn import DrpnSettings
 from drpn.preparation.statistics import TITLE_WORDS, statistics
 from drpn.recipes.train import train
 from drpn.training.settings import TrainingSettings
-from shape import ShapeSettings, batch_news, co_clicked, write_shape
+from shape import SUBCATEGORIES, ShapeSettings, batch_news, co_clicked, write_shape
+from tastes import Tastes
 
 SMALL = ShapeSettings(news=900, vocabulary=700, users=3_000, impressions=2_000, validation=40, test=60)
 
@@ -169,3 +172,25 @@ def test_shape_imports_only_numpy() -> None:
         [sys.executable, "-c", program], cwd=benchmarks, capture_output=True, text=True, check=True
     )
     assert process.stdout.strip() == "[]"
+
+
+def test_with_tastes_the_best_stories_are_clicked_and_topics_have_their_own_words(tmp_path: Path) -> None:
+    settings = dataclasses.replace(SMALL, vocabulary=3_000, tastes=True)
+    dataset = write_shape(tmp_path / "data", settings)
+    tastes = Tastes(settings.users, settings.news, SUBCATEGORIES, np.random.default_rng([settings.seed, 1]))
+    train = dataset.impressions("train")
+    utility = tastes.utility(np.repeat(train.users, np.diff(train.offsets)), np.asarray(train.candidates))
+    assert np.nanmean(measure(utility, train.clicked, train.offsets).auc) > 0.75
+    assert dataset.statistics["mean_clicked"] == pytest.approx(4.14, rel=0.03)
+
+    def liking(profiles: np.ndarray) -> float:
+        readers, places = np.nonzero(profiles)
+        return float(tastes.utility(readers, np.asarray(profiles)[readers, places]).mean())
+
+    assert liking(dataset.clicked) > liking(dataset.skipped) + 1
+
+    def shared_words(titles: np.ndarray) -> float:
+        return float(np.mean([len(np.intersect1d(a[a > 0], b[b > 0])) for a, b in pairwise(titles)]))
+
+    titles = np.asarray(dataset.news_words)[1:, 2:]
+    assert shared_words(titles[np.argsort(tastes.topics)]) > 2 * shared_words(titles)
