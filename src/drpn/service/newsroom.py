@@ -305,7 +305,7 @@ class Newsroom:
 
     def _run(self, jobs: list[Job]) -> None:
         """Answer a batch of requests; those whose user has open impressions wait until these are closed."""
-        logged = []
+        answers: list[tuple[Job, Answer, LoggedRanking]] = []
         with self._lock:
             self._follow()
             now = as_utc(self._clock())
@@ -336,10 +336,11 @@ class Newsroom:
                     except DrpnError as error:
                         job.fail(error)
                         continue
-                    if job.answer(given):
-                        logged.append(ranking)
+                    answers.append((job, given, ranking))
             for name in groups:
                 self._fallback.refresh(name, self._desks[name], now)
+        # together: each answer wakes the thread of the callers, which then waits for this one
+        logged = [ranking for job, given, ranking in answers if job.answer(given)]
         self._rankings += len(logged)
         self._log(logged)
 

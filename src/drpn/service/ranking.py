@@ -1,6 +1,5 @@
 """One ranking: a request is prepared, scored by a desk, listed, and answered with an impression id."""
 
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -98,7 +97,7 @@ def answer(
     """The answer to a request, and the ranking as it is logged."""
     desk, user = prepared.desk, prepared.request.reader
     issued = None if user is None else signer.issue(user, desk.name, prepared.variant, now)
-    impression_id = issued or secrets.token_urlsafe(12)
+    impression_id = issued or signer.number()
     stories, notes = listed(prepared, scores, impression_id)
     profile = prepared.asked.profile
     given = Answer(

@@ -8,6 +8,7 @@ import base64
 import binascii
 import hmac
 import os
+import random
 import secrets
 import tempfile
 from contextlib import suppress
@@ -20,7 +21,7 @@ from drpn.errors import ImpressionIdError, StoreError
 PREFIX = "r1."
 """How signed ids begin; a site's own ids must begin differently."""
 KEY_BYTES = 32
-_HASH_BYTES = 16
+_HASH_BYTES, _NUMBER_BYTES = 16, 12
 _NAME_LENGTH = 60
 
 
@@ -40,12 +41,17 @@ class Signer:
         if len(key) < KEY_BYTES:
             raise ValueError(f"the key has {len(key)} bytes; it takes {KEY_BYTES} or more")
         self._key, self._valid = key, valid
+        self._random = random.Random(secrets.randbits(256))  # ids must differ; the hash is what nobody can guess
 
     def issue(self, user_id: str, bundle: str, variant: str, now: datetime) -> str:
         """A new id for a page of a user."""
         expires = int((now + self._valid).timestamp())
-        body = ".".join([secrets.token_urlsafe(12), f"{expires:x}", _text(variant), _text(bundle)])
+        body = ".".join([self.number(), f"{expires:x}", _text(variant), _text(bundle)])
         return f"{PREFIX}{body}.{self._hash(body, user_id)}"
+
+    def number(self) -> str:
+        """A random number that no other page view has."""
+        return base64.urlsafe_b64encode(self._random.randbytes(_NUMBER_BYTES)).decode()
 
     def check(self, impression_id: str, user_id: str, now: datetime | None) -> Issued:
         """The content of an id; raises `ImpressionIdError` if it is forged, of another user or, at `now`, expired."""

@@ -99,6 +99,8 @@ class Pool:
 
     def places(self, news_ids: Set[str]) -> list[int]:
         """Where those of some stories are that are in the pool."""
+        if news_ids.isdisjoint(self.news_ids):
+            return []
         if len(self) < _FEW:
             return [place for place, news_id in enumerate(self.news_ids) if news_id in news_ids]
         return [self.place[news_id] for news_id in news_ids if news_id in self.place]

@@ -1,6 +1,7 @@
 """The outermost layer: host check, limit of running requests, one log line and metrics for each request."""
 
 import logging
+import random
 import secrets
 import time
 from collections.abc import Mapping
@@ -49,6 +50,7 @@ class Edge:
         """Requests to the paths of `direct` are answered without the application."""
         self._app, self._settings, self._metrics, self._direct = app, settings, metrics, direct
         self._running = 0
+        self._random = random.Random(secrets.randbits(256))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -59,7 +61,7 @@ class Edge:
             await send({"type": "websocket.close", "code": 1008})
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        started, request_id, status = time.perf_counter(), secrets.token_hex(8), 0
+        started, request_id, status = time.perf_counter(), self._random.randbytes(8).hex(), 0
 
         async def send_with_headers(message: Message) -> None:
             nonlocal status

@@ -109,14 +109,13 @@ class GroupWriter:
         with self._wake:
             if self._closing:
                 raise StoreError("the store is closed; open it again")
-            first = not self._later
-            if first:
+            if not self._later:
                 self._later_due = time.monotonic() + self._later_seconds
             taken = things[: max(0, self._later_limit - len(self._later))]
             self._later.extend(taken)
             dropped = len(things) - len(taken)
             self.dropped += dropped
-            if first or len(self._later) >= self._group:  # otherwise the thread wakes when they are due
+            if len(self._later) >= self._group:  # otherwise the thread, which looks often enough, finds them
                 self._wake.notify()
         return dropped
 
@@ -151,12 +150,10 @@ class GroupWriter:
             return len(self._later)
         return min(self._group, len(self._later)) if changes or self._closing or self._is_later_due() else 0
 
-    def _pause(self) -> float | None:
-        """Seconds until there is something to do even if nobody calls; None for never."""
-        pauses = [_RETRY_SECONDS] if self._wiping else []
-        if self._later:
-            pauses.append(max(0.0, self._later_due - time.monotonic()))
-        return min(pauses, default=None)
+    def _pause(self) -> float:
+        """Seconds until there may be something to do even if nobody calls."""
+        pause = max(0.0, self._later_due - time.monotonic()) if self._later else self._later_seconds
+        return min(pause, _RETRY_SECONDS) if self._wiping else pause
 
     def _write(self, changes: list[_Waiting], later: list[Any]) -> None:
         """Apply and commit changes; then resolve their futures."""
