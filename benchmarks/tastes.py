@@ -50,7 +50,7 @@ class Tastes:
         return ranks
 
     def utility(self, readers: NDArray[np.int64], stories: NDArray[np.int32]) -> NDArray[np.float64]:
-        """What each story is worth to its reader, without noise."""
+        """The worth of each story to its reader, without noise."""
         parts = [
             STRENGTH * np.einsum("nd,nd->n", self._readers[readers[part]], self._stories[stories[part]])
             + self._appeal[stories[part]]
