@@ -8,13 +8,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from drpn.batches.batch import Context, Profiles
+from drpn.batches.batch import Context
 from drpn.batches.tables import Tables, news_rows
 from drpn.bundle.candidates import KnownStory, PoolFacts, StoryFacts
 from drpn.bundle.catalogue import StoryCatalogue
 from drpn.bundle.context import About, LiveContext
 from drpn.bundle.files import Bundle, pick_device
 from drpn.bundle.mixing import Mix, Pick, mixed
+from drpn.bundle.profiles import read_profiles
 from drpn.bundle.recorded import RecordedProfiles
 from drpn.bundle.requests import Moment, RankedStory, Ranking, Request, UserId, as_ids, as_list
 from drpn.bundle.rerank import Method
@@ -343,16 +344,7 @@ class Recommender:
         if not len(candidates):
             return torch.zeros(len(requests), 0)
         device = next(self.model.parameters()).device
-        rows = torch.tensor([request.row for request in requests])
-        # encodes the stories of all profiles together
-        self.stories.positions([story for request in requests for story in request.clicked + request.skipped])
-        profile_rows = self._tables.profiles(rows)  # for the user rows and neighbours; the sequences come from requests
-        profiles = Profiles(
-            profile_rows.users,
-            self._positions([request.clicked for request in requests]),
-            self._positions([request.skipped for request in requests]),
-            profile_rows.neighbours,
-        ).to(device)
+        profiles = read_profiles(requests, self._tables, self.stories).to(device)
         encoded = self.stories.encoded
         everyone = candidates.to(device).expand(len(requests), -1).contiguous()
         return self.model.rank(encoded, self.model.read(encoded, profiles), everyone, context.to(device)).float().cpu()
@@ -371,14 +363,6 @@ class Recommender:
             return self._counts.notes(moment.about)
         ignored = [name for name, value in (("page", moment.page), ("about", moment.about)) if value]
         return (f"this model reads no counts, so it ignores {' and '.join(ignored)}",) if ignored else ()
-
-    def _positions(self, sequences: Sequence[list[str]]) -> Tensor:
-        """Positions of stories in the catalogue, padded with 0 to at least one column."""
-        positions = [self.stories.positions(ids) for ids in sequences]
-        padded = torch.zeros(len(sequences), max(1, *map(len, positions)), dtype=torch.int64)
-        for row, places in zip(padded, positions, strict=True):
-            row[: len(places)] = torch.tensor(places, dtype=torch.int64)
-        return padded
 
     def _users_at_once(self, candidates: int) -> int:
         limit = _SCORES_AT_ONCE[next(self.model.parameters()).device.type]

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from drpn.batches.batch import Context, Profiles
+from drpn.batches.batch import Context
 from drpn.batches.tables import Tables
 from drpn.bundle.catalogue import StoryCatalogue
 from drpn.bundle.fast_fusion import (
@@ -19,6 +19,7 @@ from drpn.bundle.fast_fusion import (
     stories_within_limit,
 )
 from drpn.bundle.fast_reading import FastReader
+from drpn.bundle.profiles import read_profiles
 from drpn.layers.tables import map_tables
 from drpn.models.base import ClickModel
 from drpn.models.drpn import Drpn
@@ -72,7 +73,7 @@ class Scorer:
         """Encode users by the model, all in one call."""
         if not users:
             return []
-        profiles = self._profiles(users)  # may encode stories, so that tables are other ones
+        profiles = read_profiles(users, self._tables, self._stories).to(self._device)
         readers = self._model.read(self._stories.encoded, profiles)
         if isinstance(self._model, Drpn):
             readers = {view: reader._replace(weights={}) for view, reader in readers.items()}  # only scores are needed
@@ -122,30 +123,13 @@ class Scorer:
         model = self._model
         if not isinstance(model, Drpn) or not model.reads:
             return weights, None
-        profiles = self._profiles([user])
+        profiles = read_profiles([user], self._tables, self._stories).to(self._device)
         for view, reader in model.read(self._stories.encoded, profiles).items():
             for interest, values in reader.weights.items():
                 side, kind = interest.split(" ")
                 weights[side][f"{view} {kind}"] = values[0, : len(getattr(user, side))].tolist()
         main = f"{'semantic' if 'semantic' in self._stories.encoded else 'collaborative'} "
         return weights, main + ("denoise" if model.denoises else "content")
-
-    def _profiles(self, users: Sequence[ProfileStories]) -> Profiles:
-        # encodes the stories of all profiles together
-        self._stories.positions([story for user in users for story in (*user.clicked, *user.skipped)])
-        rows = self._tables.profiles(torch.tensor([user.row for user in users]))
-        return Profiles(
-            rows.users,
-            self._padded([user.clicked for user in users]),
-            self._padded([user.skipped for user in users]),
-            rows.neighbours,
-        ).to(self._device)
-
-    def _padded(self, sequences: Sequence[Sequence[str]]) -> Tensor:
-        """Positions of stories in the catalogue, padded with 0 to at least one column."""
-        positions = [self._stories.positions(ids) for ids in sequences]
-        width = max(1, *map(len, positions))
-        return torch.tensor([[*places, *[0] * (width - len(places))] for places in positions], dtype=torch.int64)
 
 
 def _match(fusion: FastFusion, positions: Tensor) -> Tensor:
