@@ -25,17 +25,28 @@ hypothesis.settings.register_profile("thorough", max_examples=200, deadline=None
 hypothesis.settings.load_profile(os.environ.get("DRPN_EXAMPLES", "quick"))
 
 
+MIND_LINES = [
+    MindLine("1", "U1", "11/9/2019 8:00:00 AM", "N1-1 N2-0"),
+    MindLine("2", "U2", "11/9/2019 9:00:00 AM", "N2-1 N3-0"),
+    MindLine("3", "U1", "11/10/2019 8:00:00 AM", "N3-1 N4-0"),
+    MindLine("4", "U2", "11/11/2019 8:00:00 AM", "N1-0 N4-1"),
+    MindLine("5", "U1", "11/11/2019 9:00:00 AM", "N2-0 N4-1"),
+]
+
+
 @pytest.fixture
 def mind(tmp_path: Path) -> Path:
     """A valid MIND folder of one part with three days."""
-    lines = [
-        MindLine("1", "U1", "11/9/2019 8:00:00 AM", "N1-1 N2-0"),
-        MindLine("2", "U2", "11/9/2019 9:00:00 AM", "N2-1 N3-0"),
-        MindLine("3", "U1", "11/10/2019 8:00:00 AM", "N3-1 N4-0"),
-        MindLine("4", "U2", "11/11/2019 8:00:00 AM", "N1-0 N4-1"),
-        MindLine("5", "U1", "11/11/2019 9:00:00 AM", "N2-0 N4-1"),
-    ]
-    return write_mind(tmp_path / "logs", lines)
+    return write_mind(tmp_path / "logs", MIND_LINES)
+
+
+@pytest.fixture(scope="session")
+def mind_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The dataset folder of that log, for tests that do not change it; others make a copy."""
+    from drpn.recipes.prepare import prepare
+
+    folder = tmp_path_factory.mktemp("mind")
+    return prepare(write_mind(folder / "logs", MIND_LINES), folder / "data").path
 
 
 class Done(NamedTuple):
