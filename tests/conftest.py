@@ -25,6 +25,28 @@ hypothesis.settings.register_profile("thorough", max_examples=200, deadline=None
 hypothesis.settings.load_profile(os.environ.get("DRPN_EXAMPLES", "quick"))
 
 
+TESTS = Path(__file__).parent
+LONGEST = [
+    "training/test_tastes.py", "service/test_process.py", "experiments/test_compare.py", "training/test_learning.py",
+    "training/test_stopping.py", "test_api.py", "service/test_skips.py", "logs/test_odd_paths.py",
+    "preparation/test_against_loops.py", "cli/test_commands.py", "cli/test_diversity.py",
+    "preparation/test_properties.py", "experiments/test_reproduce.py", "evaluation/test_count_trees.py",
+    "preparation/test_live.py", "training/test_threads.py", "training/test_checkpoint.py", "test_writers.py",
+]  # fmt: skip
+"""Files that take longest. Several processes start with them, so that at the end none works on a long file alone."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.pluginmanager.hasplugin("xdist"):
+        config.option.loadscopereorder = False  # would start with the files that have most tests
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if hasattr(config, "workerinput"):  # one of several processes
+        place = {TESTS / name: number for number, name in enumerate(LONGEST)}
+        items.sort(key=lambda item: place.get(item.path, len(place)))
+
+
 MIND_LINES = [
     MindLine("1", "U1", "11/9/2019 8:00:00 AM", "N1-1 N2-0"),
     MindLine("2", "U2", "11/9/2019 9:00:00 AM", "N2-1 N3-0"),
