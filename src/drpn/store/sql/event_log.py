@@ -17,7 +17,7 @@ _SECONDS = 1_000_000
 
 
 class EventLog(ABC):
-    """What every change of a store needs: the log, keys, times and users."""
+    """The log, idempotency keys, event times and users, which changes of a store need."""
 
     def __init__(self, dialect: Dialect, settings: StoreSettings, clock: Callable[[], datetime], secret: bytes) -> None:
         self.dialect, self._settings, self._clock, self._secret = dialect, settings, clock, secret
