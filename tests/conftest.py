@@ -25,17 +25,50 @@ hypothesis.settings.register_profile("thorough", max_examples=200, deadline=None
 hypothesis.settings.load_profile(os.environ.get("DRPN_EXAMPLES", "quick"))
 
 
+TESTS = Path(__file__).parent
+LONGEST = [
+    "training/test_tastes.py", "service/test_process.py", "experiments/test_compare.py", "training/test_learning.py",
+    "training/test_stopping.py", "test_api.py", "service/test_skips.py", "logs/test_odd_paths.py",
+    "preparation/test_against_loops.py", "cli/test_commands.py", "cli/test_diversity.py",
+    "preparation/test_properties.py", "experiments/test_reproduce.py", "evaluation/test_count_trees.py",
+    "preparation/test_live.py", "training/test_threads.py", "training/test_checkpoint.py", "test_writers.py",
+]  # fmt: skip
+"""Files that take longest. Several processes start with them, so that at the end none works on a long file alone."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.pluginmanager.hasplugin("xdist"):
+        config.option.loadscopereorder = False  # would start with the files that have most tests
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if hasattr(config, "workerinput"):  # one of several processes
+        place = {TESTS / name: number for number, name in enumerate(LONGEST)}
+        items.sort(key=lambda item: place.get(item.path, len(place)))
+
+
+MIND_LINES = [
+    MindLine("1", "U1", "11/9/2019 8:00:00 AM", "N1-1 N2-0"),
+    MindLine("2", "U2", "11/9/2019 9:00:00 AM", "N2-1 N3-0"),
+    MindLine("3", "U1", "11/10/2019 8:00:00 AM", "N3-1 N4-0"),
+    MindLine("4", "U2", "11/11/2019 8:00:00 AM", "N1-0 N4-1"),
+    MindLine("5", "U1", "11/11/2019 9:00:00 AM", "N2-0 N4-1"),
+]
+
+
 @pytest.fixture
 def mind(tmp_path: Path) -> Path:
     """A valid MIND folder of one part with three days."""
-    lines = [
-        MindLine("1", "U1", "11/9/2019 8:00:00 AM", "N1-1 N2-0"),
-        MindLine("2", "U2", "11/9/2019 9:00:00 AM", "N2-1 N3-0"),
-        MindLine("3", "U1", "11/10/2019 8:00:00 AM", "N3-1 N4-0"),
-        MindLine("4", "U2", "11/11/2019 8:00:00 AM", "N1-0 N4-1"),
-        MindLine("5", "U1", "11/11/2019 9:00:00 AM", "N2-0 N4-1"),
-    ]
-    return write_mind(tmp_path / "logs", lines)
+    return write_mind(tmp_path / "logs", MIND_LINES)
+
+
+@pytest.fixture(scope="session")
+def mind_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The dataset folder of that log, for tests that do not change it; others make a copy."""
+    from drpn.recipes.prepare import prepare
+
+    folder = tmp_path_factory.mktemp("mind")
+    return prepare(write_mind(folder / "logs", MIND_LINES), folder / "data").path
 
 
 class Done(NamedTuple):

@@ -1,6 +1,6 @@
 """A small live log with a bundle, and a newsroom that continues it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,7 +11,7 @@ import torch
 
 from contract_cases import small_settings
 from drpn.batches.tables import Tables
-from drpn.bundle.files import Bundle, data_shape, write_bundle
+from drpn.bundle.files import data_shape, write_bundle
 from drpn.dataset.folder import Dataset
 from drpn.layers.context import derive
 from drpn.models.base import ClickModel
@@ -74,13 +74,13 @@ class View(NamedTuple):
         )
 
 
-def some_views() -> list[View]:
-    """Six days of page views in time order, none in the same minute."""
+def some_views(stories: list[str], *, clicked: float) -> list[View]:
+    """Six days of page views in time order, none in the same minute; `clicked` of the shown stories are clicked."""
     random = np.random.default_rng(5)
     views = []
     for number, minute in enumerate(sorted(random.choice(6 * 24 * 60, 300, replace=False).tolist())):
         user = int(random.integers(9))
-        shown = random.choice(STORIES, 6, replace=False).tolist()
+        shown = random.choice(stories, 6, replace=False).tolist()
         views.append(
             View(
                 number,
@@ -89,15 +89,15 @@ def some_views() -> list[View]:
                 str(random.choice(["phone", "desktop"])),
                 str(20 + 5 * user),
                 ["no", "yes"][user % 2],
-                str(random.choice(STORIES)) if random.random() < 0.5 else "",
+                str(random.choice(stories)) if random.random() < 0.5 else "",
                 tuple(shown),
-                tuple(story for story in shown if random.random() < 0.1),
+                tuple(story for story in shown if random.random() < clicked),
             )
         )
     return views
 
 
-VIEWS = some_views()
+VIEWS = some_views(STORIES, clicked=0.1)
 REPLAYED = 40
 """Page views of the log that a newsroom is told, one after the other."""
 END = VIEWS[-REPLAYED - 1].moment
@@ -222,11 +222,3 @@ def running(
 def scores(answer: Answer) -> dict[str, float]:
     """Scores by story."""
     return {story.news_id: story.score for story in answer.stories}
-
-
-def bundle_at(path: Path) -> Bundle:
-    """The bundle at a path."""
-    return Bundle.open(path)
-
-
-Runner = Callable[..., Any]

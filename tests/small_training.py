@@ -22,7 +22,7 @@ from drpn.training.settings import TrainingSettings
 SMALL: dict[str, Any] = {"size": 16, "heads": 2, "hidden": 8, "graph_heads": 2}
 OTHERS: dict[str, Any] = {"filters": 16, "attention": 16, "category_size": 8, "user_size": 8}
 """Settings that make the baselines small."""
-AS_COMMAND: dict[str, Any] = {"epochs": 4, "patience": 4, "batch": 8, "device": "cpu", "save_seconds": 0.0}
+AS_COMMAND: dict[str, Any] = {"epochs": 4, "patience": 4, "batch": 16, "device": "cpu", "save_seconds": 0.0}
 SETS = [f"model.{name}={value}" for name, value in SMALL.items()]
 SETS += [f"training.{name}={value}" for name, value in AS_COMMAND.items()]
 COMMAND = ["train", "data", "--out", "run", *(word for setting in SETS for word in ("--set", setting))]

@@ -372,5 +372,5 @@ def test_the_examples_of_the_docs_run(page: str, tmp_path: Path, monkeypatch: py
 def test_simulate_takes_a_preset(tmp_path: Path) -> None:
     out = drpn.simulate(tmp_path / "live", users=20, news=300, days=2, preset="live")
     assert {file.name for file in out.iterdir()} >= {"news.parquet", "impressions.parquet"}
-    out = drpn.simulate(tmp_path / "personal", users=20, news=600, days=2, preset="personal", noise=0.1)
+    out = drpn.simulate(tmp_path / "personal", users=20, news=2_000, days=2, preset="personal", noise=0.1)
     assert json.loads((out / "simulation.json").read_text())["settings"]["noise"] == 0.1

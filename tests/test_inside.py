@@ -15,7 +15,6 @@ from drpn.dataset.arrays import sha256
 from drpn.dataset.folder import Dataset
 from drpn.errors import DrpnError, FolderError, RunError
 from drpn.inside import file_inside
-from drpn.recipes.prepare import prepare
 from drpn.versioned import write_versioned
 from small_training import train_small
 
@@ -52,14 +51,18 @@ def list_file(folder: Path, name: str) -> None:
 
 
 @pytest.fixture
-def dataset(tmp_path: Path, mind: Path) -> Path:
-    (tmp_path / "a" / "b").mkdir(parents=True)
-    return prepare(mind, tmp_path / "a" / "b" / "data").path
+def dataset(tmp_path: Path, mind_data: Path) -> Path:
+    return Path(shutil.copytree(mind_data, tmp_path / "a" / "b" / "data"))
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory, mind_data: Path) -> Path:
+    return train_small(mind_data, tmp_path_factory.mktemp("trained") / "run", epochs=1)
 
 
 @pytest.fixture
-def bundle(tmp_path: Path, dataset: Path) -> Path:
-    return train_small(dataset, tmp_path / "run", epochs=1) / "bundle"
+def bundle(tmp_path: Path, run: Path) -> Path:
+    return Path(shutil.copytree(run, tmp_path / "run")) / "bundle"
 
 
 def test_training_does_not_overwrite_a_file_outside(tmp_path: Path, dataset: Path) -> None:

@@ -73,18 +73,17 @@ class Ranks:
         import torch
 
         self.join()
-        told: list[tuple[bool, T | None]] = [(False, None)]
+        told: list[tuple[T, ...]] = [()]  # empty if `make` fails
         if self.first:
             try:
-                told = [(True, make())]
+                told = [(make(),)]
             finally:
                 torch.distributed.broadcast_object_list(told)
         else:
             torch.distributed.broadcast_object_list(told)
-        worked, value = told[0]
-        if not worked:
+        if not told[0]:
             raise FirstProcessError("the first process has stopped; its message says why")
-        return value  # type: ignore[return-value]  # what `make` returned
+        return told[0][0]
 
     def tensors_from_first(self, tensors: "dict[str, Tensor] | None") -> "dict[str, Tensor]":
         """The tensors of the first process, on the CPU; the others give None."""

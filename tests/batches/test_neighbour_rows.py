@@ -124,7 +124,7 @@ def everything() -> Everything:
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     folder = tmp_path_factory.mktemp("newsroom")
-    simulate(folder / "logs", SimulationSettings(users=120, news=500, seed=4))
+    simulate(folder / "logs", SimulationSettings(users=80, news=1_500, seed=4))
     return prepare(folder / "logs", folder / "data", DataSettings(user_neighbours=4, abstracts=7))
 
 

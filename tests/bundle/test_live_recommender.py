@@ -1,37 +1,28 @@
 """Rankings by a model that reads counts, and feedback that the next ranking knows."""
 
 import shutil
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-import torch
 
-from contract_cases import small_settings
 from drpn.batches.tables import Tables
-from drpn.bundle.files import Bundle, data_shape, write_bundle
+from drpn.bundle.files import Bundle, data_shape
 from drpn.bundle.recommender import Recommender
 from drpn.bundle.requests import Ranking
 from drpn.bundle.stories import NewStory
 from drpn.dataset.folder import Dataset
 from drpn.errors import FolderError, RunError, SettingsError
 from drpn.evaluation.scoring import score_impressions
-from drpn.layers.context import derive
 from drpn.models.base import ClickModel
-from drpn.models.catalogue import CATALOGUE
-from drpn.preparation.settings import DataSettings
 from drpn.progress import Silent
-from drpn.recipes.prepare import prepare
 from drpn.state.profile import Profile
 from drpn.versioned import read_versioned, write_versioned
+from live_newsroom import CPU, START, STORIES, View, make_bundle, make_dataset, make_model, some_views
 
-CPU = torch.device("cpu")
-WORDS = ["goal", "market", "storm", "coach", "bank", "snow", "league", "profit", "sunny", "tariff"]
-STORIES = [f"n{number}" for number in range(10, 40)]
-FIRST_SHOWN_LAST = "n39"
-START = datetime(2026, 1, 1, tzinfo=UTC)
+FIRST_SHOWN_LAST = STORIES[-1]
 
 
 @pytest.fixture(autouse=True)
@@ -39,88 +30,15 @@ def _single_thread(one_thread: None) -> None:
     """Every test here uses one thread."""
 
 
-class View(NamedTuple):
-    """A page view of the log."""
-
-    user: str
-    moment: datetime
-    device: str
-    age: str
-    subscriber: str
-    page: str
-    shown: tuple[str, ...]
-    clicked: tuple[str, ...]
-
-    def lines(self, number: int) -> list[str]:
-        moment = self.moment.replace(tzinfo=None).isoformat()
-        facts = f"{self.user},{moment},{self.device},{self.age},{self.subscriber},{self.page}"
-        return [
-            f"i{number},{facts},{story},{int(story in self.clicked)},{place}" for place, story in enumerate(self.shown)
-        ]
-
-    @property
-    def about(self) -> dict[str, str | float]:
-        return {"device": self.device, "age": self.age, "subscriber": self.subscriber}
-
-
-def some_views() -> list[View]:
+def views_with_a_late_story() -> list[View]:
     """Six days; the last page view is later than all others and the first that shows one of the stories."""
-    random = np.random.default_rng(5)
-    views = []
-    for minute in sorted(random.choice(6 * 24 * 60, 300, replace=False).tolist()):
-        user = int(random.integers(9))
-        shown = random.choice(STORIES[:-1], 6, replace=False).tolist()
-        views.append(
-            View(
-                f"u{user}",
-                START + timedelta(minutes=minute),
-                str(random.choice(["phone", "desktop"])),
-                str(20 + 5 * user),
-                ["no", "yes"][user % 2],
-                str(random.choice(STORIES[:-1])) if random.random() < 0.5 else "",
-                tuple(shown),
-                tuple(story for story in shown if random.random() < 0.25),
-            )
-        )
+    views = some_views(STORIES[:-1], clicked=0.25)
     last = (FIRST_SHOWN_LAST, *STORIES[3:8])
-    views.append(View("u4", START + timedelta(days=6), "phone", "40", "no", STORIES[9], last, last[1:3]))
-    return views
+    moment = START + timedelta(days=6)
+    return [*views, View(len(views), "u4", moment, "phone", "40", "no", STORIES[9], last, last[1:3])]
 
 
-VIEWS = some_views()
-
-
-def make_dataset(folder: Path, views: list[View]) -> Dataset:
-    logs = folder / "logs"
-    logs.mkdir(parents=True)
-    header = "impression_id,user_id,time,device,age,subscriber,page,news_id,clicked,position"
-    lines = [header, *(line for number, view in enumerate(views) for line in view.lines(number))]
-    (logs / "impressions.csv").write_text("\n".join(lines) + "\n")
-    random = np.random.default_rng(6)
-    stories = [f"{story},topic{row % 3},{' '.join(random.choice(WORDS, 4))}" for row, story in enumerate(STORIES)]
-    (logs / "news.csv").write_text("\n".join(["news_id,category,title", *stories]) + "\n")
-    settings = DataSettings(clicked=20, skipped=60, vector_size=8, protocol="live")
-    return prepare(logs, folder / "data", settings)
-
-
-def make_model(dataset: Dataset, name: str = "drpn-live") -> ClickModel:
-    """A model with random weights, whose quantiles are those of the dataset."""
-    torch.manual_seed(3)
-    model = CATALOGUE[name].model(small_settings(name, context_size=16), data_shape(dataset)).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.1 * torch.randn_like(parameter))
-    if model.context is not None:
-        counts = Tables.from_dataset(dataset, CPU).counts
-        assert counts is not None
-        readers = np.repeat(np.arange(1, len(counts.page)), 6)
-        model.context.fit(derive(counts.pairs.float(), counts.page[torch.from_numpy(readers)]))
-    return model
-
-
-def make_bundle(folder: Path, dataset: Dataset, model: ClickModel, name: str = "drpn-live") -> Bundle:
-    write_bundle(folder, model, name=name, settings=model.settings, dataset=dataset, facts={})
-    return Bundle.open(folder)
+VIEWS = views_with_a_late_story()
 
 
 class Newsroom(NamedTuple):
@@ -139,7 +57,7 @@ def newsroom(tmp_path_factory: pytest.TempPathFactory) -> Newsroom:
     whole, short = (make_dataset(folder / name, VIEWS[:stop]) for name, stop in (("whole", None), ("short", -1)))
     model = make_model(whole)
     bundles = (make_bundle(folder / f"{data.path.parent.name}-bundle", data, model) for data in (whole, short))
-    return Newsroom(whole, short, model, *bundles)
+    return Newsroom(whole, short, model, *map(Bundle.open, bundles))
 
 
 @pytest.fixture
@@ -199,7 +117,7 @@ def test_recorded_feedback_gives_the_rankings_of_the_longer_log(short: Recommend
 def test_several_page_views_are_recorded_one_after_the_other(tmp_path: Path, newsroom: Newsroom) -> None:
     """The last twenty page views of the log."""
     bundle = make_bundle(tmp_path / "bundle", make_dataset(tmp_path, VIEWS[:-20]), newsroom.model)
-    recommender, whole = Recommender(bundle, CPU), Recommender(newsroom.whole_bundle, CPU)
+    recommender, whole = Recommender(Bundle.open(bundle), CPU), Recommender(newsroom.whole_bundle, CPU)
     for view in VIEWS[-20:]:
         moment = view.moment.replace(tzinfo=None)  # without a time zone: UTC
         recommender.record(view.user, view.shown, view.clicked, moment=moment, page=view.page or None, about=view.about)
@@ -308,7 +226,8 @@ def test_a_bundle_without_counts_says_what_to_do(tmp_path: Path, newsroom: Newsr
 
 def test_other_models_ship_no_counts_but_learn_from_feedback(tmp_path: Path, newsroom: Newsroom) -> None:
     model = make_model(newsroom.whole, "drpn")
-    bundles = [make_bundle(tmp_path / data.path.parent.name, data, model, "drpn") for data in newsroom[:2]]
+    folders = (make_bundle(tmp_path / data.path.parent.name, data, model, "drpn") for data in newsroom[:2])
+    bundles = [Bundle.open(folder) for folder in folders]
     for bundle in bundles:
         assert not [name for name in bundle.manifest["files"] if name.startswith(("counts/", "names/"))]
     whole, short = (Recommender(bundle, CPU) for bundle in bundles)

@@ -41,9 +41,8 @@ def refused(drpn, tmp_path: Path) -> Callable[..., str]:
 
 
 @pytest.fixture
-def data(drpn, mind: Path, tmp_path: Path) -> Path:
-    assert drpn("prepare", mind, "--out", "data").returncode == 0
-    return tmp_path / "data"
+def data(mind_data: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(mind_data, tmp_path / "data"))
 
 
 @pytest.fixture(scope="module")
@@ -117,11 +116,10 @@ def test_a_run_that_has_not_finished_training(run: Path) -> None:
     assert refusal(Run.open(run).bundle, "repeat its drpn train command with --resume") == message
 
 
-def test_a_run_whose_dataset_was_prepared_again(run: Path, tmp_path: Path, drpn, mind: Path) -> None:
+def test_a_run_whose_dataset_was_prepared_again(run: Path, data: Path) -> None:
     facts = json.loads((run / "run.json").read_text())
-    assert drpn("prepare", mind, "--out", "data").returncode == 0
-    (run / "run.json").write_text(json.dumps(facts | {"dataset": str(tmp_path / "data")}))
-    message = f"{tmp_path / 'data'} is not the dataset that run was trained on; train again"
+    (run / "run.json").write_text(json.dumps(facts | {"dataset": str(data)}))
+    message = f"{data} is not the dataset that run was trained on; train again"
     assert refusal(Run.open(run).dataset) == message
 
 

@@ -86,13 +86,17 @@ def test_simulate_prepare_stats(drpn, tmp_path: Path) -> None:
     assert "\ntraining  " in table
 
 
-def test_demo_quick_shows_both_newsrooms_and_three_readers(drpn) -> None:
+def test_demo_quick_shows_both_newsrooms_and_three_readers(drpn, tmp_path: Path) -> None:
     done = drpn("demo", "--quick", "--users", 100)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("Reader U") == 3
     assert "interest" in done.stdout
     assert done.stdout.count("training  ") == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["demo"]
+    (tmp_path / "demo" / "of-the-first").touch()
     assert drpn("demo", "--quick", "--users", 100).returncode == 0  # replaces the folder of the first demo
+    assert [path.name for path in tmp_path.iterdir()] == ["demo"]
+    assert not (tmp_path / "demo" / "of-the-first").exists()
 
 
 def test_default_seed_of_demo_is_that_of_the_recipe() -> None:

@@ -19,7 +19,7 @@ def newsroom(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from drpn.recipes.prepare import prepare
 
     folder = tmp_path_factory.mktemp("newsroom")
-    simulate(folder / "logs", SimulationSettings(users=100, news=400, seed=3))
+    simulate(folder / "logs", SimulationSettings(users=60, news=1_500, seed=3))
     prepare(folder / "logs", folder / "data", DataSettings(vector_size=8))
     return folder
 

@@ -24,27 +24,31 @@ def newsroom(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def plain(newsroom: Path) -> Dataset:
+    """The newsroom, prepared with the default settings."""
+    return prepare(newsroom, newsroom.parent / "plain")
+
+
 def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_same_logs_and_settings_give_the_same_bytes(newsroom: Path, tmp_path: Path) -> None:
-    first = prepare(newsroom, tmp_path / "a")
-    second = prepare(newsroom, tmp_path / "b", memory="500MB")
-    assert contents(first.path) == contents(second.path)
-    third = prepare(newsroom, tmp_path / "c", DataSettings(neighbours=3))
-    assert contents(first.path) != contents(third.path)
+def test_same_logs_and_settings_give_the_same_bytes(newsroom: Path, plain: Dataset, tmp_path: Path) -> None:
+    again = prepare(newsroom, tmp_path / "again", memory="500MB")
+    assert contents(plain.path) == contents(again.path)
+    other = prepare(newsroom, tmp_path / "other", DataSettings(neighbours=3))
+    assert contents(plain.path) != contents(other.path)
 
 
-def test_manifest_contains_no_absolute_paths(newsroom: Path, tmp_path: Path) -> None:
-    text = (prepare(newsroom, tmp_path / "a").path / "manifest.json").read_text()
-    assert str(tmp_path) not in text
+def test_manifest_contains_no_absolute_paths(newsroom: Path, plain: Dataset) -> None:
+    text = (plain.path / "manifest.json").read_text()
+    assert plain.path.is_relative_to(newsroom.parent)
     assert str(newsroom.parent) not in text
     assert '"train/news.tsv"' in text
 
 
-def test_word_vectors_and_their_coverage_are_stored(newsroom: Path, tmp_path: Path) -> None:
-    plain = prepare(newsroom, tmp_path / "plain")
+def test_word_vectors_and_their_coverage_are_stored(newsroom: Path, plain: Dataset, tmp_path: Path) -> None:
     words = plain.vocabulary.words[2:12]
     (tmp_path / "glove.txt").write_text("".join(f"{word} {row} 0.5\n" for row, word in enumerate(words)))
     dataset = prepare(newsroom, tmp_path / "data", vectors=tmp_path / "glove.txt")
@@ -52,41 +56,36 @@ def test_word_vectors_and_their_coverage_are_stored(newsroom: Path, tmp_path: Pa
     assert dataset.statistics["words_with_vector"] == pytest.approx(10 / dataset.statistics["words"], abs=1e-4)
 
 
-def test_optional_arrays_do_not_change_the_others(newsroom: Path, tmp_path: Path) -> None:
-    plain = prepare(newsroom, tmp_path / "plain").arrays.checksums
+def test_optional_arrays_do_not_change_the_others(newsroom: Path, plain: Dataset, tmp_path: Path) -> None:
     dataset = prepare(newsroom, tmp_path / "more", DataSettings(abstracts=8, user_neighbours=3))
-    more = dataset.arrays.checksums
-    assert more.keys() - plain.keys() == {"news/abstract_words.npy", "users/neighbours.npy"}
-    changed = {name for name in plain if plain[name] != more[name]}
+    before, more = plain.arrays.checksums, dataset.arrays.checksums
+    assert more.keys() - before.keys() == {"news/abstract_words.npy", "users/neighbours.npy"}
+    changed = {name for name in before if before[name] != more[name]}
     assert changed == {f"words/{name}.npy" for name in ("word.offsets", "word.utf8", "vector")}
     # words that occur only in abstracts come after those of titles, which keep their rows and vectors
-    plain_dataset = Dataset.open(tmp_path / "plain")
-    title_words = len(plain_dataset.vocabulary)
-    assert dataset.vocabulary.words[:title_words] == plain_dataset.vocabulary.words
+    title_words = len(plain.vocabulary)
+    assert dataset.vocabulary.words[:title_words] == plain.vocabulary.words
     assert len(dataset.vocabulary) > title_words
     vectors = dataset.arrays.array("words/vector")
-    assert np.array_equal(vectors[:title_words], plain_dataset.arrays.array("words/vector"))
+    assert np.array_equal(vectors[:title_words], plain.arrays.array("words/vector"))
     assert not vectors[title_words:].any()
 
 
-def test_category_words_are_optional(newsroom: Path, tmp_path: Path) -> None:
-    with_category = prepare(newsroom, tmp_path / "a")
+def test_category_words_are_optional(newsroom: Path, plain: Dataset, tmp_path: Path) -> None:
     without = prepare(newsroom, tmp_path / "b", DataSettings(category_words=False))
-    first = with_category.vocabulary.words[with_category.news_words[1, 0]]
-    assert first == with_category.category(1).lower()
+    assert plain.vocabulary.words[plain.news_words[1, 0]] == plain.category(1).lower()
     assert without.vocabulary.words[without.news_words[1, 0]] == without.titles[1].split()[0].strip(",:").lower()
 
 
-def test_folder_opens_without_the_query_engine(newsroom: Path, tmp_path: Path) -> None:
+def test_folder_opens_without_the_query_engine(plain: Dataset) -> None:
     """As on a machine with only the packages that training needs."""
-    prepare(newsroom, tmp_path / "data")
     code = f"""
 import sys
 for name in ("ibis", "duckdb", "pyarrow", "pandas", "matplotlib", "fastapi", "pydantic"):
     sys.modules[name] = None
 from pathlib import Path
 from drpn.dataset.folder import Dataset
-data = Dataset.open(Path({str(tmp_path / "data")!r}))
+data = Dataset.open(Path({str(plain.path)!r}))
 print(len(data.impressions("train")), data.vocabulary.words[2], data.titles[1])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
@@ -94,8 +93,8 @@ print(len(data.impressions("train")), data.vocabulary.words[2], data.titles[1])
     assert int(done.stdout.split()[0]) > 0
 
 
-def test_arrays_are_memory_maps(newsroom: Path, tmp_path: Path) -> None:
-    dataset = Dataset.open(prepare(newsroom, tmp_path / "a").path)
+def test_arrays_are_memory_maps(plain: Dataset) -> None:
+    dataset = Dataset.open(plain.path)
     assert isinstance(dataset.clicked, np.memmap)
     assert isinstance(dataset.impressions("test").candidates, np.memmap)
 

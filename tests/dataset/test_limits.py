@@ -20,7 +20,7 @@ FEW = {"words": 6, "clicked": 2, "skipped": 5, "neighbours": 3}
 def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Dataset, Dataset]:
     """The same logs, prepared with many and with few words, clicks and skips."""
     folder: Path = tmp_path_factory.mktemp("newsroom")
-    simulate(folder / "logs", SimulationSettings(users=80, news=300))
+    simulate(folder / "logs", SimulationSettings(users=60, news=1_500))
     few, many = DataSettings(vector_size=0, user_neighbours=3, **FEW), DataSettings(vector_size=0, user_neighbours=8)
     return prepare(folder / "logs", folder / "many", many), prepare(folder / "logs", folder / "few", few)
 

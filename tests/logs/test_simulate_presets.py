@@ -37,7 +37,7 @@ def test_the_default_newsroom_keeps_its_bytes(small: tuple[Path, Simulated]) -> 
 @pytest.mark.parametrize("preset", [name for name in PRESETS if name != "newsroom"])
 def test_a_preset_repeats_its_bytes_with_its_seed(preset: str, tmp_path: Path) -> None:
     for name, seed in (("first", 5), ("second", 5), ("other", 6)):
-        simulate(tmp_path / name, SimulationSettings(users=40, news=600, days=2, seed=seed, preset=preset))
+        simulate(tmp_path / name, SimulationSettings(users=40, news=2_000, days=2, seed=seed, preset=preset))
     first, second, other = (_bytes(tmp_path / name) for name in ("first", "second", "other"))
     assert first == second
     assert all(first[name] != other[name] for name in first)
@@ -94,7 +94,7 @@ def test_topics_of_personal_are_of_equal_size(personal: Newsroom) -> None:
 @pytest.mark.parametrize("preset", ["newsroom", "personal"])
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.5])
 def test_noise_sets_the_share_of_noise(preset: str, share: float, tmp_path: Path) -> None:
-    simulate(tmp_path / "logs", SimulationSettings(users=100, news=6_000, preset=preset, noise=share))
+    simulate(tmp_path / "logs", SimulationSettings(users=300, news=6_000, days=2, preset=preset, noise=share))
     # a newsroom has few interesting stories, so that pages with half of them cannot all be filled
     tolerance = 0.04 if share else 0.0
     assert _noise(read(tmp_path / "logs")) == pytest.approx((share, share), abs=tolerance)

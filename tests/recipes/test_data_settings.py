@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import drpn as package
+from drpn.dataset.folder import Dataset
 from drpn.errors import SettingsError
 from drpn.experiments.compare import compare
 from drpn.experiments.tune import tune
@@ -28,10 +29,12 @@ HINT = "run: drpn prepare LOGS --out FOLDER --set data.clicked=50"
         ["compare", "data", "--out", "tables", "--models", "nrms"],
     ],
 )
-def test_data_settings_are_refused_for_a_prepared_dataset(drpn, mind: Path, tmp_path: Path, command: list[str]) -> None:
-    prepare(mind, tmp_path / "data")
+def test_data_settings_are_refused_for_a_prepared_dataset(
+    drpn, mind_data: Path, tmp_path: Path, command: list[str]
+) -> None:
+    (tmp_path / "data").symlink_to(mind_data)
     assert refused(drpn, *command, "--set", "data.clicked=50") == f"{REFUSED}; {HINT}"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "logs"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data"]
 
 
 def test_data_settings_are_refused_in_python(tmp_path: Path) -> None:
@@ -55,8 +58,8 @@ def file_with(folder: Path, *lines: str) -> Path:
     return file
 
 
-def test_other_data_settings_of_a_file_are_mentioned(mind: Path, tmp_path: Path) -> None:
-    dataset = prepare(mind, tmp_path / "data")
+def test_other_data_settings_of_a_file_are_mentioned(mind_data: Path, tmp_path: Path) -> None:
+    dataset = Dataset.open(mind_data)
     notes = Notes()
     file = file_with(tmp_path, "clicked = 50", "words = 15", 'profile_days = "none"', "validation = 0.2")
     note_other_data_settings(file, dataset, notes)
@@ -80,8 +83,8 @@ Job = Callable[..., Any]
 
 
 @pytest.mark.parametrize("job", ["train", "train in Python", "tune", "compare"])
-def test_every_job_mentions_other_data_settings(drpn, mind: Path, tmp_path: Path, job: str) -> None:
-    data, file, notes = prepare(mind, tmp_path / "data").path, file_with(tmp_path, "clicked = 50"), Notes()
+def test_every_job_mentions_other_data_settings(drpn, mind_data: Path, tmp_path: Path, job: str) -> None:
+    data, file, notes = mind_data, file_with(tmp_path, "clicked = 50"), Notes()
     sets = [*SETS, "training.epochs=1"]
     if job == "train":
         options = [word for assignment in sets for word in ("--set", assignment)]

@@ -40,7 +40,7 @@ class Runs(NamedTuple):
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("newsroom") / "logs"
-    simulate(folder, SimulationSettings(users=80, news=300))
+    simulate(folder, SimulationSettings(users=60, news=1_500))
     return folder
 
 

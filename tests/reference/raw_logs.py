@@ -6,7 +6,8 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import date, datetime, timedelta
-from itertools import pairwise, permutations
+from functools import cache
+from itertools import compress, pairwise, permutations
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -404,6 +405,7 @@ def _longest(mentions: list[tuple[str, list[int]]], place: int) -> str:
     return next((entity for size, entity in here if size == max(here)[0]), "")
 
 
+@cache
 def named_words(news: News) -> list[tuple[str, list[int]]]:
     """(entity, places of its words in the story) of each surface form that is found in the title."""
     letters = [(letter, place) for place, character in enumerate(news.title) for letter in character.lower()]
@@ -432,15 +434,18 @@ def named_words(news: News) -> list[tuple[str, list[int]]]:
 def times_shown_and_clicked(log: RawLog) -> dict[str, tuple[int, int]]:
     """How often each story was shown and clicked in the profile window and in training."""
     windows = split(log)
-    events = shown_events(windows.profile + windows.train)
-    shown = Counter(event.news for event in events)
-    clicked = Counter(event.news for event in events if event.clicked)
+    shown: Counter[str] = Counter()
+    clicked: Counter[str] = Counter()
+    for impression in windows.profile + windows.train:
+        shown.update(impression.candidates)
+        clicked.update(compress(impression.candidates, impression.clicked))
     return {news.id: (shown[news.id], clicked[news.id]) for news in log.news}
 
 
 def statistics(log: RawLog, *, history: bool, newest_clicked: int, newest_skipped: int) -> dict[str, Any]:
     """The paper's Table 1 and more, with the keys of the manifest."""
-    windows = split(log)
+    windows, events = split(log), profile_events(log, history=history)
+    profiles = feedback(events)
     return {
         "users": len(users(log)),
         "news": len(log.news),
@@ -449,9 +454,9 @@ def statistics(log: RawLog, *, history: bool, newest_clicked: int, newest_skippe
         "mean_title_words_with_labels": mean(len(all_words(news)) for news in log.news),
         "mean_title_words_of_15": mean(min(len(all_words(news)), 15) for news in log.news),
         **_sample_statistics(windows),
-        **_profile_statistics(profile_events(log, history=history), newest_clicked, newest_skipped),
-        **_user_statistics(windows, feedback(profile_events(log, history=history))),
-        "of_profile_users": _of_profile_users(windows, feedback(profile_events(log, history=history))),
+        **_profile_statistics(events, profiles, newest_clicked, newest_skipped),
+        **_user_statistics(windows, profiles),
+        "of_profile_users": _of_profile_users(windows, profiles),
         "stretches": {name: _stretch(getattr(windows, name), name) for name in Split._fields},
     }
 
@@ -496,8 +501,9 @@ def _sample_statistics(windows: Split) -> dict[str, Any]:
     }
 
 
-def _profile_statistics(events: list[Event], newest_clicked: int, newest_skipped: int) -> dict[str, Any]:
-    profiles = feedback(events)
+def _profile_statistics(
+    events: list[Event], profiles: Feedback, newest_clicked: int, newest_skipped: int
+) -> dict[str, Any]:
     clicked = [len(sequence(user_feedback, clicked=True)) for user_feedback in profiles.values()]
     skipped = [len(sequence(user_feedback, clicked=False)) for user_feedback in profiles.values()]
     return {

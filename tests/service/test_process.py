@@ -122,7 +122,9 @@ def test_a_signal_finishes_requests_and_closes_the_store(
     assert acknowledged.names <= stored(f"sqlite:///{tmp_path}/store.db").keys()
 
 
-@pytest.mark.parametrize("kills", [10, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "kills", [3, pytest.param(10, marks=pytest.mark.real), pytest.param(200, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgresql", marks=pytest.mark.real)])
 def test_kills_lose_no_acknowledged_event(
     run_path: Path, tmp_path: Path, kills: int, kind: str, request: pytest.FixtureRequest

@@ -132,7 +132,7 @@ def stopped_once(newsroom: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
         patch.setattr("drpn.recipes.train.validation_auc", stop)
         with pytest.raises(KeyboardInterrupt):
             train_small(newsroom, run, **AS_COMMAND)
-    assert reached(run / CHECKPOINT) == (0, 29)
+    assert reached(run / CHECKPOINT) == (0, 14)
     return run
 
 

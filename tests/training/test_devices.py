@@ -18,7 +18,7 @@ def test_out_of_memory_on_a_gpu_names_the_setting_to_lower(data: Path, drpn, mon
 
     assert data.exists()
     monkeypatch.setattr(Stepper, "__call__", out_of_memory)
-    assert refused(drpn, *COMMAND) == "the GPU is out of memory; lower training.batch, which is 8"
+    assert refused(drpn, *COMMAND) == "the GPU is out of memory; lower training.batch, which is 16"
 
 
 def test_out_of_memory_during_validation_names_the_model_size(data: Path, drpn, monkeypatch) -> None:
@@ -37,7 +37,7 @@ def test_out_of_memory_on_a_cpu_names_the_setting_to_lower(data: Path, drpn, mon
 
     assert data.exists()
     monkeypatch.setattr(Stepper, "__call__", out_of_memory)
-    assert refused(drpn, *COMMAND) == "out of memory; lower training.batch, which is 8"
+    assert refused(drpn, *COMMAND) == "out of memory; lower training.batch, which is 16"
 
 
 def test_other_errors_are_not_reported_as_out_of_memory() -> None:

@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from pathlib import Path
 
 from drpn.cli.app import app
 from drpn.errors import DrpnError
@@ -19,8 +20,8 @@ def main() -> None:
     ranks = current()
     if ranks.together:  # each step would warn that looking for unused weights takes time
         os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
-    if not ranks.first:
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 (open until the process ends)
+    if not ranks.first:  # each process computes the same results; one prints them
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 (open until the process ends)
     name = f"drpn, process {ranks.rank}" if ranks.size > 1 else "drpn"
     try:
         app(prog_name="drpn")

@@ -51,9 +51,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     return report
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    """Chromium without a window."""
+    """Chromium without a window; while it runs, so does an event loop in this thread, and others cannot start."""
     path = find_browser()
     if path is None:
         pytest.skip(MISSING)

@@ -86,7 +86,7 @@ class NextDay:
         """The first page view of each session, in time order."""
 
     def react(self, visit: Visit, listed: Sequence[str]) -> tuple[list[str], Visit | None]:
-        """The stories of a list that the reader clicks, and the reader's next page view in this session, if any."""
+        """The stories of a list that the reader clicks, and the reader's next page view, if any."""
         story = np.array([_number(news_id) for news_id in listed], np.int64)
         user, second = np.array([_number(visit.user_id)]), np.array([self._second(visit.moment)])
         article = np.array([-1 if visit.page is None else _number(visit.page)])

@@ -59,7 +59,7 @@ class PageFiller:
             story = sampler.draw(rng, np.where(targeted, self._readers.draw_liked(rng, user), -1))
         else:
             wanted = _choose(rng, page, interesting)
-            story = sampler.draw(rng, np.full(len(page), -1))
+            story = sampler.draw_any(rng, len(page))
             self._redraw(rng, user, story, wanted, rows, sampler)
         for number in range(_MOST_ROUNDS if wanted is None else _PLANNED_ROUNDS):
             rejected = rows[_is_repeat(page[rows] * len(self._stories) + story[rows])]
@@ -68,11 +68,8 @@ class PageFiller:
                 rejected = np.union1d(rejected, rows[self._interests(user[rows], story[rows]) != wanted[rows]])
             if not len(rejected):
                 return page, story
-            any_subtopic = np.full(len(rejected), -1)
-            weighted = number < _WEIGHTED_ROUNDS
-            story[rejected] = (
-                sampler.draw(rng, any_subtopic) if weighted else sampler.draw_uniformly(rng, len(rejected))
-            )
+            draw = sampler.draw_any if number < _WEIGHTED_ROUNDS else sampler.draw_uniformly
+            story[rejected] = draw(rng, len(rejected))
             if wanted is not None:
                 self._redraw(rng, user, story, wanted, rejected, sampler)
             changed = np.zeros(len(users), dtype=bool)
@@ -105,7 +102,7 @@ class PageFiller:
             rows = rows[self._interests(user[rows], story[rows]) != wanted[rows]]
             if not len(rows):
                 return
-            story[rows] = sampler.draw(rng, np.full(len(rows), -1))
+            story[rows] = sampler.draw_any(rng, len(rows))
 
 
 def _choose(rng: np.random.Generator, page: NDArray[np.int64], count: NDArray[np.int64]) -> NDArray[np.bool_]:

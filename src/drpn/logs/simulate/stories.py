@@ -89,6 +89,11 @@ class StorySampler:
         index = np.searchsorted(self.cumulative, low + rng.random(len(subtopic)) * (high - low), side="right") - 1
         return np.asarray(self.story[np.minimum(index, len(self.story) - 1)])
 
+    def draw_any(self, rng: np.random.Generator, count: int) -> NDArray[np.int64]:
+        """`count` stories, whatever their subtopic."""
+        index = np.searchsorted(self.cumulative, rng.random(count) * self.cumulative[-1], side="right") - 1
+        return np.asarray(self.story[np.minimum(index, len(self.story) - 1)])
+
     def draw_uniformly(self, rng: np.random.Generator, count: int) -> NDArray[np.int64]:
         """`count` stories, all equally likely whatever their weight."""
         return np.asarray(self.story[rng.integers(len(self.story), size=count)])

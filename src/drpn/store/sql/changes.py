@@ -5,21 +5,20 @@ Everything is decided from the tables, within the transaction, so several proces
 
 import hmac
 import json
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Sequence
+from abc import abstractmethod
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import NamedTuple
 
-from drpn.errors import EventTimeError, NotShownError, RepeatedKeyError, StoreError, UnknownImpressionError
-from drpn.store.encoding import KINDS, decode_impression, encode, encode_ranking, encode_story
+from drpn.errors import NotShownError, RepeatedKeyError, StoreError, UnknownImpressionError
+from drpn.store.encoding import decode_impression, encode, encode_ranking, encode_story
 from drpn.store.moments import from_microseconds, microseconds, pack
 from drpn.store.records import (
     Click,
     ClickCounted,
     Closed,
     Erased,
-    Happening,
     Impression,
     LoggedRanking,
     NewsPut,
@@ -28,12 +27,10 @@ from drpn.store.records import (
     Seeded,
     Story,
     TakenDown,
-    as_utc,
 )
-from drpn.store.settings import StoreSettings
-from drpn.store.sql.dialect import Connection, Cursor, Dialect
+from drpn.store.sql.dialect import Connection
+from drpn.store.sql.event_log import EventLog
 
-_SECONDS = 1_000_000
 _CLICK = "clicked = CASE WHEN feedback.clicked > excluded.clicked THEN feedback.clicked ELSE excluded.clicked END"
 _SKIP = (
     "skipped = CASE WHEN feedback.skipped > excluded.skipped THEN feedback.skipped ELSE excluded.skipped END, "
@@ -53,16 +50,8 @@ class _Row(NamedTuple):
     impression: Impression
 
 
-class Changes(ABC):
+class Changes(EventLog):
     """Writes events and what follows from them."""
-
-    def __init__(self, dialect: Dialect, settings: StoreSettings, clock: Callable[[], datetime], secret: bytes) -> None:
-        self.dialect, self._settings, self._clock, self._secret = dialect, settings, clock, secret
-        self._event_key = ", ".join(dialect.event_key)
-
-    @abstractmethod
-    def append_event(self, connection: Connection, kind: str, time: int, user: int | None, body: str) -> int:
-        """Append a row to the log; returns its sequence number."""
 
     @abstractmethod
     def ask_to_wipe(self, connection: Connection, sequence: int) -> None:
@@ -71,39 +60,6 @@ class Changes(ABC):
     @abstractmethod
     def free_space(self, connection: Connection, cutoff: datetime) -> None:
         """Give some of the space back in which events from before `cutoff` were."""
-
-    def keyed_hash(self, kind: str, text: str) -> bytes:
-        """A hash that only this store can compute, so that nobody can find the text by trying."""
-        return hmac.digest(self._secret, f"{kind}\0{text}".encode(), "sha256")[:16]
-
-    def derived_key(self, purpose: str) -> bytes:
-        """A key that only this store can compute."""
-        return hmac.digest(self._secret, f"derived key\0{purpose}".encode(), "sha256")
-
-    def once(
-        self, connection: Connection, key: str | None, content: Callable[[], str], change: Callable[[], Receipt]
-    ) -> Receipt:
-        """Apply a change unless its idempotency key was used; then acknowledge it again, or refuse other content."""
-        if key is None:
-            return change()
-        hashed, fingerprint = self.keyed_hash("key", key), self.keyed_hash("content", content())
-        now = microseconds(self._clock())
-        row = connection.execute("SELECT content, sequence, time FROM requests WHERE key = ?", (hashed,)).fetchone()
-        if row is not None and row[2] >= now - self._key_time:
-            if not hmac.compare_digest(row[0], fingerprint):
-                raise RepeatedKeyError("the idempotency key was used for other content; use a new key")
-            return Receipt(row[1], repeated=True)
-        receipt = change()
-        connection.execute(
-            "INSERT INTO requests VALUES (?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET content = excluded.content, "
-            "sequence = excluded.sequence, time = excluded.time",
-            (hashed, fingerprint, receipt.sequence, now),
-        )
-        return receipt
-
-    @property
-    def _key_time(self) -> int:
-        return int(self._settings.key_hours * 3600 * _SECONDS)
 
     def add_impression(self, connection: Connection, impression: Impression) -> Receipt:
         """Store an impression; its id works like an idempotency key."""
@@ -299,49 +255,11 @@ class Changes(ABC):
         """Close impressions before they are deleted."""
         self._close_all(connection, [(sequence,) for sequence in sequences], microseconds(self._clock()))
 
-    def _event_time(self, time: datetime | None) -> int:
-        """The time of an event in microseconds; refuse those in the future and those from before the retention."""
-        now = as_utc(self._clock())
-        if time is None:
-            return microseconds(now)
-        time = as_utc(time)
-        if time > now + timedelta(seconds=self._settings.future_seconds):
-            raise EventTimeError(f"the event of {time.isoformat()} is in the future; now is {now.isoformat()}")
-        if time < now - self._settings.retention:
-            raise EventTimeError(
-                f"the event of {time.isoformat()} is older than {self._settings.retention_days} days, for which events "
-                "are kept"
-            )
-        return microseconds(time)
-
-    def _find_user(self, connection: Connection, user_id: str) -> Cursor:
-        return connection.execute('SELECT "user" FROM users WHERE user_id = ?', (user_id,))
-
-    def _user(self, connection: Connection, user_id: str) -> int:
-        """The row of a user, who is added if unknown."""
-        row = self._find_user(connection, user_id).fetchone()
-        return self._add_user(connection, user_id) if row is None else int(row[0])
-
-    def _add_user(self, connection: Connection, user_id: str) -> int:
-        row = connection.execute('INSERT INTO users (user_id) VALUES (?) RETURNING "user"', (user_id,)).fetchone()
-        return int(row[0])
-
-    def _users(self, connection: Connection, user_ids: Collection[str]) -> dict[str, int]:
-        """The rows of some users, who are added if unknown."""
-        known = connection.execute(
-            f'SELECT user_id, "user" FROM users WHERE user_id {self.dialect.listed}', (json.dumps(list(user_ids)),)
-        )
-        users: dict[str, int] = dict(known.fetchall())
-        return users | {user_id: self._add_user(connection, user_id) for user_id in user_ids if user_id not in users}
-
-    def _log(self, connection: Connection, what: Happening, time: int, user: int | None = None) -> int:
-        """Append an event; returns its sequence number."""
-        return self.append_event(connection, KINDS[type(what)], time, user, encode(what))
-
     def _impression(self, connection: Connection, where: str, value: str | int) -> _Row | None:
+        key = ", ".join(self.dialect.event_key)
         row = connection.execute(
             'SELECT sequence, impressions."user", user_id, impressions.time, open, body FROM impressions '
-            f'JOIN users USING ("user") JOIN events USING ({self._event_key}) WHERE {where}',
+            f'JOIN users USING ("user") JOIN events USING ({key}) WHERE {where}',
             (value,),
         ).fetchone()
         if row is None:
@@ -413,6 +331,3 @@ class Changes(ABC):
             "clicked = variants.clicked + excluded.clicked",
             (impression.bundle, impression.variant or "", impressions, shown, clicked),
         )
-
-    def _changed(self, connection: Connection, user: int, sequence: int) -> None:
-        connection.execute('UPDATE users SET version = ? WHERE "user" = ?', (sequence, user))

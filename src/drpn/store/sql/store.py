@@ -1,5 +1,6 @@
 """A store in a database: the methods of `Store` as changes for the writer and questions to readers."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
@@ -47,7 +48,7 @@ class Readers(Protocol):
         """Close all connections."""
 
 
-class SqlStore:
+class SqlStore(ABC):
     """A `Store` in a database; see there for what its methods do."""
 
     def __init__(
@@ -255,9 +256,9 @@ class SqlStore:
             last, size = queries.last_sequence(connection, self._dialect), self._bytes(connection)
         return StoreFigures(last, users, still_open, news, self._writer.waiting, self._writer.dropped, size)
 
+    @abstractmethod
     def _bytes(self, connection: Connection) -> int:
         """The size of the store."""
-        raise NotImplementedError
 
     # API keys
 

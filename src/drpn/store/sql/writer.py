@@ -174,7 +174,7 @@ class GroupWriter:
             with self._session.group() as connection:
                 for waiting in group:
                     self._apply(connection, waiting)
-        except Exception as error:
+        except Exception as error:  # of whatever kind: the callers wait for an answer, and the thread must go on
             if len(group) > 1 and self._session.can_split(error):
                 for waiting in group:
                     waiting.result = waiting.error = None
@@ -188,7 +188,7 @@ class GroupWriter:
         try:
             with self._session.change():
                 waiting.result = waiting.change(connection)
-        except Exception as error:
+        except Exception as error:  # of whatever kind: the other changes of the group are to be written
             if self._session.ends_group(error):
                 raise
             waiting.error = error if isinstance(error, DrpnError) else StoreError(f"the change failed: {error!r}")

@@ -41,7 +41,8 @@ class SqliteSession:
         # on a full disk, SQLite has rolled everything back
         return not self._connection.in_transaction or isinstance(error, sqlite3.OperationalError)
 
-    def can_split(self, error: Exception) -> bool:  # noqa: ARG002
+    def can_split(self, error: Exception) -> bool:  # noqa: ARG002 (the same for all errors)
+        # a change that fails is undone by its savepoint; what ends a whole group, such as a full disk, ends each change
         return False
 
     def explain(self, error: Exception) -> StoreError:

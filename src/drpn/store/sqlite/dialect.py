@@ -34,7 +34,7 @@ class SqliteChanges(Changes):
     def ask_to_wipe(self, connection: Connection, sequence: int) -> None:
         connection.execute(TO_WIPE, (sequence,))
 
-    def free_space(self, connection: Connection, cutoff: datetime) -> None:  # noqa: ARG002
+    def free_space(self, connection: Connection, cutoff: datetime) -> None:  # noqa: ARG002 (free pages have no date)
         (free,) = connection.execute("PRAGMA freelist_count").fetchone()
         for _ in range(min(free, _PAGES_AT_ONCE)):
             connection.execute("PRAGMA incremental_vacuum(1)")  # Python's sqlite3 stops after one page of many

@@ -46,7 +46,7 @@ class SqliteStore(SqlStore):
         super().close()
         self._connection.close()
 
-    def _bytes(self, connection: Connection) -> int:  # noqa: ARG002
+    def _bytes(self, connection: Connection) -> int:  # noqa: ARG002 (files have a size)
         files = (Path(f"{self.file}{suffix}") for suffix in ("", "-wal"))
         return sum(file.stat().st_size for file in files if file.exists())
 
