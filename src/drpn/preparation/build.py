@@ -24,7 +24,7 @@ from drpn.preparation.news import write_news
 from drpn.preparation.repeats import merge_repeats
 from drpn.preparation.rows import history_rows, known_impressions, news_rows, shown_rows, user_rows
 from drpn.preparation.settings import DataSettings
-from drpn.preparation.split import Split, split, within
+from drpn.preparation.split import Split, split
 from drpn.preparation.statistics import feedback_counts, statistics
 from drpn.preparation.stretches import profile_stretch, stretches, warnings
 from drpn.preparation.texts import strings
@@ -145,11 +145,11 @@ class Builder:
             impressions = impressions.left_join(stories, impressions[PAGE] == stories.news_id)
             impressions = impressions.drop(PAGE, "news_id").rename({PAGE: "page_row"})
         coded = code_texts(self.engine, impressions, self.logs.extras(), self.writer)
-        return self.engine.materialize("coded_impressions", coded)
+        return self.engine.materialize("coded_impressions", coded, by="day")
 
     def _feedback(self, shown: ir.Table, impressions: ir.Table, history: ir.Table | None, windows: Split) -> ir.Table:
-        in_window = (shown.impression >= windows.profile.start) & (shown.impression < windows.profile.stop)
-        events = impression_events(shown.filter(in_window), impressions.select("impression", "user"))
+        readers = windows.profile.within(impressions).select("impression", "user")
+        events = impression_events(windows.profile.within(shown), readers)
         if history is not None:
             clicks = history_events(history)
             events = events.union(clicks.filter(clicks.moment < windows.profile.stop * PLACES))
@@ -177,8 +177,8 @@ class Builder:
         """How many impressions of each split `_population` leaves out; nothing if it keeps all users."""
         if self.settings.users == "all":
             return {}
-        rest = impressions.anti_join(feedback, "user").select("impression")
-        counts = {name: self._count(within(rest, getattr(windows, name))) for name in SPLITS}
+        rest = impressions.anti_join(feedback, "user").select("impression", "day")
+        counts = {name: self._count(getattr(windows, name).within(rest)) for name in SPLITS}
         return {"impressions_left_out": counts}
 
     def _write_profiles(
@@ -218,7 +218,7 @@ class Builder:
 
     def _write_counts(self, shown: ir.Table, windows: Split, news: int) -> Any:
         """Write how often each story was shown and clicked in the profile window and training; return times shown."""
-        past = shown.filter((shown.impression >= windows.profile.start) & (shown.impression < windows.train.stop))
+        past = windows.profile.through(windows.train).within(shown)
         counts = past.group_by("news").aggregate(
             shown=past.count().cast("int32"), clicked=past.clicked.sum().cast("int32")
         )

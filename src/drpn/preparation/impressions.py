@@ -10,6 +10,7 @@ import pyarrow as pa
 from drpn.dataset.arrays import Array, ArrayWriter
 from drpn.errors import LogError
 from drpn.logs.engines.engine import Engine
+from drpn.preparation.split import Window
 from drpn.preparation.texts import strings
 from drpn.schema import Column
 
@@ -33,11 +34,11 @@ class SplitWriter:
     extras: tuple[Column, ...]
     writer: ArrayWriter
 
-    def write(self, name: str, numbers: range) -> None:
-        """Write the split with these impression numbers; impressions without a known story are left out."""
-        shown = self.shown.filter((self.shown.impression >= numbers.start) & (self.shown.impression < numbers.stop))
+    def write(self, name: str, window: Window) -> None:
+        """Write the split of this window; impressions without a known story are left out."""
+        shown = window.within(self.shown)
         sizes = shown.group_by("impression").aggregate(size=shown.count())
-        impressions = self.impressions.join(sizes, "impression").order_by("impression")
+        impressions = window.within(self.impressions).join(sizes, "impression").order_by("impression")
         self._write_impressions(name, impressions)
         self._write_candidates(name, shown.order_by("impression", "order", "news"))
 

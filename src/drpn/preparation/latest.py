@@ -9,6 +9,7 @@ import numpy as np
 from drpn.dataset.arrays import ArrayWriter
 from drpn.logs.engines.engine import Engine
 from drpn.preparation.settings import DataSettings
+from drpn.preparation.split import Window
 from drpn.state.profile_expressions import (
     PLACES,
     feedback_matrix,
@@ -19,14 +20,13 @@ from drpn.state.profile_expressions import (
 
 
 def latest_feedback(
-    engine: Engine, feedback: ir.Table, shown: ir.Table, users: ir.Table, history: ir.Table | None, window: range
+    engine: Engine, feedback: ir.Table, shown: ir.Table, users: ir.Table, history: ir.Table | None, window: Window
 ) -> ir.Table:
     """The feedback matrix of all impressions and the history, from that of the profile window and the other events.
 
     Z(A and B) = Z(Z(A) and B): Z keeps the value of a story and the moment of its last event.
     """
-    outside = (shown.impression < window.start) | (shown.impression >= window.stop)
-    events = impression_events(shown.filter(outside), users)
+    events = impression_events(window.outside(shown), users)
     if history is not None:
         clicks = history_events(history)
         events = events.union(clicks.filter(clicks.moment >= window.stop * PLACES))
