@@ -1,5 +1,8 @@
 """The dataset folder: `manifest.json` and plain `.npy` arrays. Row 0 is padding everywhere.
 
+Arrays of users and impressions with many rows are in several files; all arrays of the same users or impressions are
+cut at the same ones, candidates between two impressions.
+
 news/          id title category subcategory words neighbours times_shown times_clicked
                if the log has them: abstract title_entities abstract_entities published vector
                if the settings ask for them: abstract_words word_entities
@@ -216,7 +219,7 @@ class Dataset:
         """The impressions of one split."""
         required = {"user", "time", "offsets", "candidates", "clicked", "id.offsets", "id.utf8"}
         prefix = f"{split}/"
-        stored = [name.removesuffix(".npy") for name in self.arrays.checksums if name.startswith(prefix)]
+        stored = [name for name in self.arrays.names if name.startswith(prefix)]
         return Impressions(
             ids=self.arrays.strings(f"{split}/id"),
             users=self.arrays.array(f"{split}/user"),

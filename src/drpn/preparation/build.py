@@ -7,9 +7,8 @@ from typing import Any
 import ibis
 import ibis.expr.types as ir
 import numpy as np
-import pyarrow as pa
 
-from drpn.dataset.arrays import ArrayReader, ArrayWriter, sha256
+from drpn.dataset.arrays import ArrayReader, ArrayWriter, Strings, sha256
 from drpn.dataset.folder import FORMAT, MANIFEST, SPLITS, Dataset, Impressions
 from drpn.logs.engines.engine import Engine
 from drpn.logs.fault_lines import explain_engine_errors
@@ -74,14 +73,14 @@ class Builder:
                 )
                 windows = split(self.engine, known, parts=self.logs.parts, settings=self.settings)
                 users = user_rows(self.engine, known)
-                self.writer.strings("users/id", strings(self._column(users.order_by("user"), "user_id"), padding=True))
+                user_count = self._write_users(users)
                 impressions = self._impressions(known, users, news)
             with self.progress.stage("computing feedback"):
                 history = history_rows(self.engine, self.logs, news, users, known, skip_unknown=skip_unknown)
                 self._report_late_history(history, windows)
                 feedback = self._feedback(shown, impressions, history, windows)
                 counts = feedback_counts(self.engine, feedback)
-            news_count, user_count = self._count(news), self._count(users)
+            news_count = self._count(news)
             with self.progress.stage("writing profiles"):
                 for name, keep in (("clicked", self.settings.clicked), ("skipped", self.settings.skipped)):
                     self._write_profiles(feedback, shown, history, name, keep, users=user_count)
@@ -132,6 +131,15 @@ class Builder:
             self.progress,
         )
         return {"live": columns}
+
+    def _write_users(self, users: ir.Table) -> int:
+        """Write the id of each user; return the number of users."""
+        count = self._count(users)
+        with self.writer.growing_strings("users/id", count + 1) as ids:
+            ids.append(Strings.of([""]))  # padding
+            for batch in self.engine.stream(users.order_by("user").select("user_id")):
+                ids.append(strings(batch["user_id"]))
+        return count
 
     def _written(self) -> Dataset:
         """What has been written so far, as a dataset."""
@@ -251,10 +259,6 @@ class Builder:
             neighbours=dataset.neighbours,
         ) | {"warnings": problems}
 
-    def _column(self, table: ir.Table, name: str) -> pa.ChunkedArray:
-        table = table.select(name)
-        return pa.Table.from_batches(list(self.engine.stream(table)), schema=table.schema().to_pyarrow())[name]
-
     def _count(self, table: ir.Table) -> int:
         return int(self.engine.single_row(table.aggregate(rows=table.count()))["rows"])
 
@@ -294,7 +298,7 @@ def build(
     entity_files = EntityFiles.choose(log_files, entities=settings.entities, vectors=entities, contexts=contexts)
     other_files = [*([vectors] if vectors else []), *entity_files.vectors, *entity_files.contexts]
     others = [Source.before_reading(file) for file in other_files]
-    writer = ArrayWriter(folder)
+    writer = ArrayWriter(folder, settings.part_rows)
     builder = Builder(logs, engine, settings, writer, progress)
     figures = builder.build(vectors=vectors, entities=entity_files, skip_unknown=skip_unknown)
     with progress.stage("computing checksums"):

@@ -45,9 +45,10 @@ def write_latest(engine: Engine, latest: ir.Table, writer: ArrayWriter, settings
     for batch in engine.stream(clicks.group_by("user").aggregate(clicks=clicks.count())):
         counts[batch["user"].to_numpy()] = batch["clicks"].to_numpy()
     offsets = np.concatenate([[0], np.cumsum(counts)])
-    news = writer.empty("latest/all_clicked", (int(offsets[-1]),), np.int32)
+    cuts = writer.cuts(len(counts))
+    news = writer.empty("latest/all_clicked", (int(offsets[-1]),), np.int32, offsets[cuts].tolist())
     start = 0
     for batch in engine.stream(clicks.order_by("user", "news")):
         news[start : start + batch.num_rows] = batch["news"].to_numpy()
         start += batch.num_rows
-    writer.array("latest/all_clicked_offsets", offsets)
+    writer.array("latest/all_clicked_offsets", offsets, cuts)

@@ -66,9 +66,9 @@ def write_live(
     writer.array("readers/user", np.concatenate([[0], *(split.users for split in splits)]).astype(np.int32))
     names, columns = _user_columns(splits, writer)
     writer.array("readers/columns", columns)
-    counts = writer.empty("pairs/counts", (pairs, len(PAIR)), np.float16)
-    page = writer.empty("readers/page", (rows, len(PAGE)), np.float32)
     first_pair = np.concatenate([[0, 0], np.cumsum(np.concatenate([np.diff(split.offsets) for split in splits]))])
+    counts = writer.empty("pairs/counts", (pairs, len(PAIR)), np.float16, first_pair[writer.cuts(rows)].tolist())
+    page = writer.empty("readers/page", (rows, len(PAGE)), np.float32)
     state, done = LiveCounts(stories), 0
     with progress.stage("counts as of each impression", len(wanted)) as advance:
         for part in parts(views, pairs=_PAIRS_AT_ONCE):
