@@ -14,6 +14,7 @@ import torch
 from safetensors.torch import load_file
 
 import drpn as api
+from drpn.dataset import folder as folder_module
 from drpn.dataset.folder import SPLITS, Dataset
 from drpn.errors import FolderError
 from drpn.logs.simulate import SimulationSettings, simulate
@@ -86,6 +87,28 @@ def test_the_manifest_covers_every_file(both: Both) -> None:
     files = {file.relative_to(both.parts.path).as_posix() for file in both.parts.path.rglob("*.npy")}
     assert files == set(both.parts.manifest["files"])
     Dataset.open(both.parts.path)
+
+
+def test_pieces_are_the_impressions(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+    for data in (both.whole, both.parts):
+        for split in SPLITS:
+            impressions = data.impressions(split)
+            samples = impressions.samples
+            with monkeypatch.context() as patch:
+                patch.setattr(folder_module, "_AT_ONCE", 13)
+                pieces = list(impressions.pieces())
+                np.testing.assert_array_equal(impressions.samples, samples)
+            assert [len(piece) for piece in pieces[:-1]] == [13] * (len(pieces) - 1)
+            assert [name for piece in pieces for name in piece.ids] == list(impressions.ids)
+            for name in ("users", "times", "candidates", "clicked", "skipped", "readers"):
+                joined = np.concatenate([getattr(piece, name) for piece in pieces])
+                np.testing.assert_array_equal(joined, getattr(impressions, name))
+            for name, values in impressions.extras.items():
+                np.testing.assert_array_equal(np.concatenate([piece.extras[name] for piece in pieces]), values)
+            sizes = np.concatenate([np.diff(piece.offsets) for piece in pieces])
+            np.testing.assert_array_equal(sizes, np.diff(impressions.offsets))
+            pairs = [piece.first_pair + len(piece.candidates) for piece in pieces]
+            assert not data.live or pairs[:-1] == [piece.first_pair for piece in pieces[1:]]
 
 
 def test_few_rows_are_in_one_file(both: Both) -> None:
