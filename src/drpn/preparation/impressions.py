@@ -40,11 +40,14 @@ class SplitWriter:
         """Write the split of this window; impressions without a known story are left out."""
         shown = window.within(self.shown)
         sizes = shown.group_by("impression").aggregate(size=shown.count())
-        count = int(self.engine.single_row(sizes.aggregate(rows=sizes.count()))["rows"])
+        # stored, because they are counted before they are read, and the sizes come from all shown stories
+        impressions = self.engine.materialize(
+            f"{name}_impressions", window.within(self.impressions).join(sizes, "impression")
+        )
+        count = int(self.engine.single_row(impressions.aggregate(rows=impressions.count()))["rows"])
         if not count:  # the windows have impressions, so the choice of users left none
             raise LogError(f"no impressions of users with a profile are left for {name}; keep all users in data.users")
-        impressions = window.within(self.impressions).join(sizes, "impression").order_by("impression")
-        offsets = self._write_impressions(name, impressions, count)
+        offsets = self._write_impressions(name, impressions.order_by("impression"), count)
         self._write_candidates(name, shown.order_by("impression", "order", "news"), offsets)
 
     def _write_impressions(self, name: str, impressions: ir.Table, count: int) -> Array:
