@@ -3,12 +3,13 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -17,6 +18,7 @@ import drpn as api
 from drpn.dataset import folder as folder_module
 from drpn.dataset.folder import SPLITS, Dataset
 from drpn.errors import FolderError
+from drpn.logs.engines.duckdb import DuckDB
 from drpn.logs.simulate import SimulationSettings, simulate
 from drpn.preparation.settings import DataSettings
 from drpn.recipes.prepare import prepare
@@ -59,6 +61,22 @@ def test_every_array_is_equal(both: Both) -> None:
         assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape), name
         assert np.asarray(actual).tobytes() == np.asarray(expected).tobytes(), name
     assert both.parts.statistics == both.whole.statistics
+
+
+def test_arrays_do_not_depend_on_the_size_of_batches(
+    paper: Both, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows come from the engine in batches of 11, so that all arrays are written in many pieces."""
+    stream = DuckDB.stream
+
+    def in_small_batches(engine: DuckDB, expression: Any) -> Iterator[pa.RecordBatch]:
+        for batch in stream(engine, expression):
+            yield from (batch.slice(start, 11) for start in range(0, batch.num_rows, 11))
+
+    monkeypatch.setattr(DuckDB, "stream", in_small_batches)
+    settings = replace(PAPER, part_rows=PART_ROWS)
+    again = prepare(paper.whole.path.parent / "logs", tmp_path / "again", settings)
+    assert again.manifest["files"] == paper.parts.manifest["files"]
 
 
 def test_parts_hold_the_same_users_or_impressions(both: Both) -> None:
