@@ -1,5 +1,6 @@
 """An array in several parts reads and fills like one array."""
 
+import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,9 @@ def test_it_looks_like_an_array() -> None:
     np.testing.assert_array_equal(parted[::-2], WHOLE[::-2])
     np.testing.assert_array_equal(np.arange(100)[parted], WHOLE)
     np.testing.assert_array_equal(np.array(parted, np.float32), WHOLE.astype(np.float32))
+    copy = np.array(parts_of(WHOLE, [0]))
+    copy += 1
+    assert (copy == WHOLE + 1).all()
     for wrong in (23, np.array([0, 23]), np.array([-24]), np.array([True])):
         with pytest.raises(IndexError):
             parted[wrong]
@@ -80,7 +84,7 @@ def test_it_looks_like_an_array() -> None:
 
 def test_one_row_does_not_join_the_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     parted = parts_of(WHOLE, [3, 11])
-    monkeypatch.setattr(np, "concatenate", lambda *_: pytest.fail("joined"))
+    monkeypatch.setattr(PartedArray, "__array__", lambda *_: pytest.fail("joined"))
     assert parted[4].tolist() == WHOLE[4].tolist()
     assert parted[5:9].tolist() == WHOLE[5:9].tolist()
     assert parted[np.array([20, 1])].tolist() == WHOLE[[20, 1]].tolist()
@@ -104,6 +108,23 @@ def test_texts_that_come_in_pieces_are_those_written_at_once(tmp_path: Path, par
     for name in reader.names:
         reader.copy(name, tmp_path / "joined.npy")
         assert (tmp_path / "joined.npy").read_bytes() == (tmp_path / "whole" / f"{name}.npy").read_bytes()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_many_parts_need_few_open_files(tmp_path: Path) -> None:
+    """A process may open 1,024 files on many systems, and a large dataset has more parts than that."""
+
+    def open_files() -> int:
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    before, writer = open_files(), ArrayWriter(tmp_path, 1)
+    array = writer.empty("users/clicked", WHOLE.shape, WHOLE.dtype)
+    array[np.arange(len(WHOLE))] = WHOLE
+    read = ArrayReader(tmp_path, writer.checksums()).array("users/clicked")
+    assert read[:].tolist() == read[np.arange(len(WHOLE))].tolist() == WHOLE.tolist()
+    assert read[:, 1].tolist() == WHOLE[:, 1].tolist()
+    assert len(writer.names) == len(WHOLE)
+    assert open_files() == before
 
 
 def test_stories_stay_in_one_file(tmp_path: Path) -> None:

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from drpn.dataset import npy
-from drpn.dataset.npy import GrowingBytes
+from drpn.dataset.npy import GrowingBytes, MappedFiles
 from drpn.dataset.parts import Array as Array
-from drpn.dataset.parts import PartedArray, parts_of
+from drpn.dataset.parts import PartedArray
 from drpn.errors import DrpnError, FolderError
 from drpn.inside import check_names, file_inside
 
@@ -76,11 +76,11 @@ class ArrayWriter:
 
         `cuts` are the rows at which a new file begins; by default there is one after every `part_rows` rows.
         """
-        parts = [
-            npy.zeros(file, (end - first, *shape[1:]), np.dtype(dtype))
-            for file, first, end in self._parts(name, shape[0], cuts)
-        ]
-        return parts[0] if len(parts) == 1 else cast(Array, PartedArray(parts))
+        files = []
+        for file, first, end in self._parts(name, shape[0], cuts):
+            array = npy.zeros(file, (end - first, *shape[1:]), np.dtype(dtype))
+            files.append(file)
+        return array if len(files) == 1 else cast(Array, PartedArray(MappedFiles(files, "r+")))
 
     def cuts(self, rows: int) -> range:
         """The users or impressions at which a new part begins; `rows` is their number."""
@@ -88,12 +88,11 @@ class ArrayWriter:
 
     @staticmethod
     def release(array: Array) -> None:
-        """Give back the memory of what was written so far to an array made by `empty`; the files keep it."""
-        for part in parts_of(array):
-            # numpy's memory map has the map of the operating system as its base
-            pages: object = part.base if isinstance(part, np.memmap) else None
-            if isinstance(pages, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
-                pages.madvise(mmap.MADV_DONTNEED)
+        """Give back the memory of what was written so far to an array made by `empty`; the file keeps it."""
+        # numpy's memory map has the map of the operating system as its base; an array in parts keeps no map
+        pages: object = array.base if isinstance(array, np.memmap) else None
+        if isinstance(pages, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+            pages.madvise(mmap.MADV_DONTNEED)
 
     def strings(self, name: str, texts: Strings) -> None:
         """Write texts by row."""
@@ -177,8 +176,8 @@ class ArrayReader:
 
     def array(self, name: str) -> Array:
         """The array `name`; one in several files is a `PartedArray`, which is read in the same way."""
-        parts = [npy.load(file) for file in self._paths(name)]
-        return parts[0] if len(parts) == 1 else cast(Array, PartedArray(parts))
+        files = self._paths(name)
+        return npy.load(files[0]) if len(files) == 1 else cast(Array, PartedArray(MappedFiles(files)))
 
     def copy(self, name: str, target: Path) -> None:
         """Write the array `name` as one file."""

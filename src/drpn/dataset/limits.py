@@ -39,9 +39,11 @@ class LimitedReader(ArrayReader):
         values = super().array(name)
         if name in _BY_WORD:
             return values[:, : self.words]
-        if name in _BY_NEIGHBOUR:
+        if name in _BY_NEIGHBOUR and self.neighbours is not None:
             return values[:, : self.neighbours]
         for side, count in (("clicked", self.clicked), ("skipped", self.skipped)):
+            if count is None or values.ndim < 2 or count >= values.shape[1]:
+                continue  # nothing to cut
             if name == f"readers/{side}":
                 return by_part(partial(_newest_stories, count=count), values, values)
             if name == f"users/{side}" or name.startswith(f"users/{side}_"):
@@ -49,7 +51,7 @@ class LimitedReader(ArrayReader):
         return values
 
 
-def _newest_stories(values: Array, stories: Array, *, count: int | None) -> Array:
+def _newest_stories(values: Array, stories: Array, *, count: int) -> Array:
     return newest(values, np.count_nonzero(stories, axis=1), count)
 
 

@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
 from numpy.lib.format import dtype_to_descr, open_memmap, read_array_header_1_0, read_magic, write_array_header_1_0
@@ -14,11 +14,24 @@ _HEADER = 128
 """Bytes of a header. Its length leaves room for any number of rows, so that rows can be appended."""
 
 
-def load(file: Path) -> Array:
-    """The array in a file, as a read-only memory map."""
+def load(file: Path, mode: Literal["r", "r+"] = "r") -> Array:
+    """The array in a file, as a memory map, which is read-only unless the mode is `r+`."""
     empty = file.stat().st_size <= _HEADER  # a header without data, which cannot be memory-mapped
-    values: Array = np.load(file, mmap_mode=None if empty else "r", allow_pickle=False)
+    values: Array = np.load(file, mmap_mode=None if empty else mode, allow_pickle=False)
     return values
+
+
+class MappedFiles(Sequence[Array]):
+    """The arrays in several files. Each is mapped when it is asked for: a process can have only so many open files."""
+
+    def __init__(self, files: Sequence[Path], mode: Literal["r", "r+"] = "r") -> None:
+        self._files, self._mode = files, mode
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def __getitem__(self, number: Any) -> Any:
+        return load(self._files[number], self._mode)
 
 
 def zeros(file: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

@@ -18,10 +18,12 @@ class PartedArray(NDArrayOperatorsMixin):
     """
 
     def __init__(self, parts: Sequence[Array]) -> None:
-        self.parts = tuple(parts)
+        """`parts` may open a part when it is asked for; none is kept."""
+        self.parts = parts
         self._bounds = np.cumsum([0, *map(len, parts)])
-        self.dtype = parts[0].dtype
-        self.shape = (int(self._bounds[-1]), *parts[0].shape[1:])
+        first = parts[0]
+        self.dtype = first.dtype
+        self.shape = (int(self._bounds[-1]), *first.shape[1:])
         self.ndim = len(self.shape)
         self.size = int(np.prod(self.shape))
         self.nbytes = self.size * self.dtype.itemsize
@@ -35,8 +37,10 @@ class PartedArray(NDArrayOperatorsMixin):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         if copy is False:
             raise ValueError("an array in several parts cannot be joined without a copy")
-        joined = np.concatenate(self.parts)
-        return joined if dtype is None else joined.astype(dtype, copy=False)
+        joined = np.empty(self.shape, self.dtype if dtype is None else dtype)
+        for part, _, taken in self._slices(slice(None)):
+            joined[taken] = part
+        return joined
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         whole = (np.asarray(value) if isinstance(value, PartedArray) else value for value in inputs)
@@ -48,8 +52,7 @@ class PartedArray(NDArrayOperatorsMixin):
             part, place = self._row(rows)
             return part[(place, *rest)]
         if isinstance(rows, slice) and rows.step in (None, 1):
-            pieces = [part[(inside, *rest)] for part, inside, _ in self._slices(rows)]
-            return np.concatenate(pieces) if len(pieces) > 1 else pieces[0]
+            return self._joined(rows, rest)
         if rows is Ellipsis or isinstance(rows, slice):
             return np.asarray(self)[key]
         numbers, rest = self._numbers(rows, rest)
@@ -85,26 +88,37 @@ class PartedArray(NDArrayOperatorsMixin):
             return np.asarray(self).sum(*arguments, **options)
         return sum(part.sum() for part in self.parts)
 
+    def _joined(self, rows: slice, rest: tuple[Any, ...]) -> Array:
+        """Consecutive rows: those of one part as they are, those of several in a new array."""
+        start, stop, _ = rows.indices(len(self))
+        joined: Array | None = None
+        for part, inside, taken in self._slices(rows):
+            piece: Array = part[(inside, *rest)]
+            if len(piece) == max(stop - start, 0):
+                return piece
+            if joined is None:
+                joined = np.empty((stop - start, *piece.shape[1:]), piece.dtype)
+            joined[taken] = piece
+        return cast(Array, joined)
+
     def _row(self, number: int | np.integer[Any]) -> tuple[Array, int]:
         """The part that holds a row, and the row in it."""
         row = range(len(self))[number]
         part = int(np.searchsorted(self._bounds, row, side="right")) - 1
         return self.parts[part], row - int(self._bounds[part])
 
-    def _slices(self, rows: slice) -> list[tuple[Array, slice, slice]]:
-        """The parts that hold some of the rows: the part, the rows in it, and their places among the rows."""
+    def _slices(self, rows: slice) -> Iterator[tuple[Array, slice, slice]]:
+        """The parts that hold some of the rows: the part, the rows in it, and their places among the rows.
+
+        Without rows it is the first part and none of its rows.
+        """
         start, stop, _ = rows.indices(len(self))
-        stop = max(start, stop)
-        bounds = [
-            (part, max(start, first), min(stop, end), first)
-            for part, (first, end) in zip(self.parts, pairwise(self._bounds.tolist()), strict=True)
-        ]
-        held = [
-            (part, slice(first - base, end - base), slice(first - start, end - start))
-            for part, first, end, base in bounds
-            if first < end
-        ]
-        return held or [(self.parts[0], slice(0, 0), slice(0, 0))]
+        if stop <= start:
+            yield self.parts[0], slice(0, 0), slice(0, 0)
+        for number, (base, limit) in enumerate(pairwise(self._bounds.tolist())):
+            first, end = max(start, base), min(stop, limit)
+            if first < end:
+                yield self.parts[number], slice(first - base, end - base), slice(first - start, end - start)
 
     def _numbers(self, rows: Any, rest: tuple[Any, ...]) -> tuple[NDArray[np.int64], tuple[Any, ...]]:
         """Row numbers and the other indices, in one dimension."""
@@ -136,7 +150,7 @@ def by_part(function: Callable[..., Array], *arrays: Array) -> Array:
     return results[0] if len(results) == 1 else cast(Array, PartedArray(results))
 
 
-def parts_of(array: Any) -> tuple[Array, ...]:
+def parts_of(array: Any) -> Sequence[Array]:
     """The parts of an array, or the array itself as the only one."""
     return array.parts if isinstance(array, PartedArray) else (array,)
 
