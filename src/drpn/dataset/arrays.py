@@ -191,7 +191,7 @@ class ArrayReader:
     def _files(self) -> dict[str, list[str]]:
         """The files of each array, in the order of its rows."""
         files: dict[str, dict[int, str]] = {}
-        for name in self.checksums:
+        for name in filter(lambda name: name.endswith(".npy"), self.checksums):
             part = _PART.fullmatch(name)
             array, number = (part[1], int(part[2])) if part else (name.removesuffix(".npy"), 0)
             files.setdefault(array, {})[number] = name

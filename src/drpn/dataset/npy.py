@@ -22,7 +22,7 @@ def load(file: Path, mode: Literal["r", "r+"] = "r") -> Array:
 
 
 class MappedFiles(Sequence[Array]):
-    """The arrays in several files. Each is mapped when it is asked for: a process can have only so many open files."""
+    """The arrays in several files. Each is mapped when it is asked for, because open files of a process are limited."""
 
     def __init__(self, files: Sequence[Path], mode: Literal["r", "r+"] = "r") -> None:
         self._files, self._mode = files, mode
