@@ -1,9 +1,9 @@
 """Measure time and memory of preparing logs: `python benchmarks/prepare.py --impressions 400000`.
 
 Writes logs in MIND's format with numpy (stories by popularity 1/rank, users with a heavy tail, one click in each
-impression), prepares them in a separate process, and reports seconds and peak memory as JSON, picture and table. For
-the project's standard sizes use `--impressions 100000 400000 1600000`; they take minutes. Spark's memory is that of
-Python and Java together.
+impression), prepares them in a separate process, and reports seconds and peak memory as JSON, picture and table, with
+`--page` also as a page. For the project's standard sizes use `--impressions 100000 400000 1600000`; they take minutes.
+With `--engine duckdb spark` both engines prepare the same logs. Spark's memory is that of Python and Java together.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from reporting import OUT, Panel, leave, table
+from reporting import OUT, Panel, leave, markdown, table
 
 START = datetime(2019, 11, 9)
 
@@ -96,17 +96,57 @@ def session_usage(session: int) -> dict[int, tuple[float, float]]:
 
 
 def measure_shape(
-    memories: list[str], sets: list[str], engine: str, master: str | None, **shape: int
+    memories: list[str], sets: list[str], engines: list[str], master: str | None, **shape: int
 ) -> list[dict[str, Any]]:
-    """One run for each memory limit, on temporary logs of this shape."""
+    """One run for each engine and memory limit, on temporary logs of this shape."""
     with tempfile.TemporaryDirectory() as scratch:
         logs, out = Path(scratch) / "logs", Path(scratch) / "dataset"
         write_logs(logs, **shape)
         runs = []
-        for memory in memories:
-            shutil.rmtree(out, ignore_errors=True)
-            runs.append({**shape, "memory": memory, **measure(logs, out, memory, sets, engine, master)})
+        for engine in engines:
+            for memory in memories:
+                shutil.rmtree(out, ignore_errors=True)
+                spent = measure(logs, out, memory, sets, engine, master if engine == "spark" else None)
+                runs.append({**shape, "engine": engine, "memory": memory, **spent})
+                print(runs[-1], flush=True)
     return runs
+
+
+def growth(runs: list[dict[str, Any]], key: str) -> float:
+    """How many times a cost grows when the impressions double, on average over the sizes (a fit in logarithms)."""
+    sizes, costs = ([run[name] for run in runs] for name in ("impressions", key))
+    return float(2 ** np.polyfit(np.log(sizes), np.log(costs), 1)[0])
+
+
+def write_page(page: Path, runs: list[dict[str, Any]], master: str | None) -> None:
+    """Write the page of the engines next to each other."""
+    by_line: dict[str, list[dict[str, Any]]] = {}
+    for run in runs:
+        by_line.setdefault(_line(run), []).append(run)
+    grown = [
+        f"{line}: {growth(some, 'cpu_seconds'):.2f} times the processor seconds, {growth(some, 'peak_mb'):.2f} times "
+        "the memory"
+        for line, some in by_line.items()
+        if len(some) > 1
+    ]
+    text = [
+        f"Logs in MIND's format with {runs[0]['candidates']} stories in each impression, {runs[0]['news']:,} stories "
+        "in all and a user for every three impressions, seven days. Both engines prepare the same files, in a process "
+        f"of their own, Spark at {master or 'local[*]'}. Memory is the peak of the process and those that it starts. "
+        "Elapsed seconds depend on other work on the machine; compare processor seconds.",
+        *([f"When the impressions double, on average: {'; '.join(grown)}."] if grown else []),
+    ]
+    heads = ["impressions", "pairs", "engine", "limit", "processor seconds", "elapsed seconds", "peak MB"]
+    rows = [
+        [run["impressions"], run["impressions"] * run["candidates"], run["engine"], run["memory"], run["cpu_seconds"],
+         run["seconds"], run["peak_mb"]]
+        for run in runs
+    ]  # fmt: skip
+    markdown(page, "Preparing logs", heads, rows, text, "prepare")
+
+
+def _line(run: dict[str, Any]) -> str:
+    return f"{run['engine']}, limit {run['memory']}"
 
 
 def main() -> None:
@@ -117,11 +157,12 @@ def main() -> None:
     parser.add_argument("--news", type=int, default=50_000)
     parser.add_argument("--users", type=int, help="default: a third of the impressions")
     parser.add_argument("--memory", nargs="+", default=["2GB", "1GB"], help="memory limits of the engine, one run each")
-    parser.add_argument("--engine", choices=["duckdb", "spark"], default="duckdb")
+    parser.add_argument("--engine", nargs="+", choices=["duckdb", "spark"], default=["duckdb"])
     parser.add_argument("--master", help="where Spark runs, such as local[2]")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--set", dest="sets", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--out", type=Path, default=OUT, help="the folder for prepare.json and prepare.png")
+    parser.add_argument("--page", type=Path, help="a Markdown file for the table")
     options = parser.parse_args()
     runs = []
     for impressions in options.impressions:
@@ -133,23 +174,23 @@ def main() -> None:
         }
         users = options.users or max(impressions // 3, 1)
         runs += measure_shape(options.memory, options.sets, options.engine, options.master, users=users, **shape)
-        print(runs[-len(options.memory) :], flush=True)
     print()
     table(
-        ["impressions", "pairs", "memory", "seconds", "peak MB"],
-        [[run["impressions"], run["impressions"] * run["candidates"], run["memory"], run["seconds"], run["peak_mb"]]
-         for run in runs],
+        ["impressions", "pairs", "engine", "memory", "processor seconds", "seconds", "peak MB"],
+        [[run["impressions"], run["impressions"] * run["candidates"], run["engine"], run["memory"], run["cpu_seconds"],
+          run["seconds"], run["peak_mb"]] for run in runs],
     )  # fmt: skip
+    if options.page:
+        write_page(options.page, runs, options.master)
 
     def lines(key: str) -> dict[str, list[tuple[float, float]]]:
         return {
-            f"limit {memory}": [(run["impressions"], run[key]) for run in runs if run["memory"] == memory]
-            for memory in options.memory
+            line: [(run["impressions"], run[key]) for run in runs if _line(run) == line] for line in map(_line, runs)
         }
 
     panels = [Panel("impressions", "seconds", lines("seconds")), Panel("impressions", "peak MB", lines("peak_mb"))]
-    name = "prepare" if options.engine == "duckdb" else f"prepare-{options.engine}"
-    leave(name, {"engine": options.engine, "sets": options.sets, "runs": runs}, panels, options.out)
+    name = "-".join(["prepare", *(engine for engine in options.engine if engine != "duckdb")])
+    leave(name, {"sets": options.sets, "runs": runs}, panels, options.out)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from compare_settings import page as settings_page
 from drpn.evaluation.metrics import METRICS
 from drpn.recipes.demo import Measured, Trained
 from drpn.recipes.evaluate import Evaluation
+from prepare import growth, write_page
 from readme import README, RESULTS, demo_notes, demo_tables, replace_between_markers, systems_table
 from systems import page as systems_page
 
@@ -139,3 +140,18 @@ def test_speeds_of_every_system_are_rows_in_the_order_of_the_paper() -> None:
     assert lines[-2] == "| NRMS | 50 | 2,000 | 50 | 9,000 | 300 | 1.2 |"
     assert lines[-1].startswith("| DRPN |")
     assert "A remark." in lines
+
+
+def test_the_page_of_preparing_names_both_engines_and_how_costs_grow(tmp_path: Path) -> None:
+    shape = {"candidates": 30, "news": 50_000, "memory": "2GB"}
+    runs = [
+        shape
+        | {"impressions": size, "engine": engine, "cpu_seconds": cost * size, "seconds": 1.0, "peak_mb": 100 + size}
+        for size in (1_000, 2_000, 4_000)
+        for engine, cost in (("duckdb", 0.001), ("spark", 0.01))
+    ]
+    assert growth(runs[::2], "cpu_seconds") == pytest.approx(2)
+    write_page(tmp_path / "page.md", runs, "local[2]")
+    lines = (tmp_path / "page.md").read_text().splitlines()
+    assert "| 4,000 | 120,000 | spark | 2GB | 40 | 1 | 4,100 |" in lines
+    assert "duckdb, limit 2GB: 2.00 times the processor seconds" in " ".join(lines)

@@ -22,9 +22,11 @@ import pytest
 
 from drpn.dataset.folder import Dataset
 from drpn.errors import LogError, SettingsError
+from drpn.logs.engines.engine import EngineError
 from drpn.logs.engines.opening import open_engine
 from drpn.logs.simulate import SimulationSettings, simulate
 from drpn.preparation.settings import DataSettings
+from drpn.preparation.split import Window
 from drpn.progress import Silent
 from drpn.recipes.prepare import prepare
 from writing import MindLine, edit, write_mind
@@ -322,6 +324,30 @@ class TestOtherLogs:
         logs = mind.rename(tmp_path / "logs[1]")
         with pytest.raises(LogError, match=r"news.tsv cannot be passed to Spark by its name"):
             prepare(logs, tmp_path / "dataset", engine="spark", master=MASTER)
+
+
+class TestDays:
+    pytestmark = needs_spark
+
+    def test_a_window_reads_the_files_of_its_days_alone(self, tmp_path: Path) -> None:
+        """The files of other days are removed; a query that opened them would fail."""
+        numbers = range(400)
+        columns = {"impression": list(numbers), "day": [18_000 + number // 100 for number in numbers]}
+        pq.write_table(pa.table(columns), tmp_path / "impressions.parquet")
+        with open_engine("spark", tmp_path, master=MASTER) as engine:
+            rows = engine.read_parquet(tmp_path / "impressions.parquet")
+            table = engine.materialize("days", rows, by="day")
+            nothing = engine.materialize("nothing", rows.filter(rows.day < 0), by="day")
+            assert table.schema() == rows.schema()
+            assert engine.single_row(nothing.aggregate(rows=nothing.count())) == {"rows": 0}
+            for day in (18_000, 18_003):
+                [folder] = tmp_path.rglob(f"day={day}")
+                shutil.rmtree(folder)
+            inside = Window(150, 250, 18_001, 18_002).within(table)
+            read = [number for batch in engine.stream(inside) for number in batch["impression"].to_pylist()]
+            assert sorted(read) == list(range(150, 250))
+            with pytest.raises(EngineError):
+                list(engine.stream(table))
 
 
 def test_without_pyspark_the_extra_is_named(mind: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

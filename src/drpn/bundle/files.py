@@ -9,7 +9,6 @@ counts/ names/      for models that read counts: the counts as of the end of the
 """
 
 import dataclasses
-import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import cached_property
@@ -97,10 +96,10 @@ def write_bundle(
         weights = {key: value.detach().cpu().contiguous() for key, value in model.state_dict().items()}
         with atomic_file(scratch / WEIGHTS) as file:
             save_file(weights, file)
-        for file_name in _files_to_ship(dataset, model.requirements):
-            shipped = scratch / file_name.replace(_LATEST, "users/")
+        for array in _arrays_to_ship(dataset, model.requirements):
+            shipped = scratch / f"{array.replace(_LATEST, 'users/')}.npy"
             shipped.parent.mkdir(exist_ok=True)
-            shutil.copyfile(dataset.arrays.file(file_name), shipped)
+            dataset.arrays.copy(array, shipped)
         np.save(scratch / "news" / "recent.npy", _recent(dataset))
         np.save(scratch / "news" / "first_seen.npy", _first_seen(dataset))
         np.save(scratch / "news" / "recent_clicks.npy", _recent_clicks(dataset))
@@ -125,8 +124,8 @@ def write_bundle(
         write_versioned(scratch / MANIFEST, manifest)
 
 
-def _files_to_ship(dataset: Dataset, needs: tuple[str, ...]) -> list[str]:
-    """The files of a dataset folder that a model with these `needs` ranks with."""
+def _arrays_to_ship(dataset: Dataset, needs: tuple[str, ...]) -> list[str]:
+    """The arrays of a dataset folder that a model with these `needs` ranks with."""
     if "counts" in needs:
         needs = (*needs, "abstracts")  # counts compare texts, which are titles with abstracts where a dataset has them
     unneeded = [
@@ -134,7 +133,7 @@ def _files_to_ship(dataset: Dataset, needs: tuple[str, ...]) -> list[str]:
     ]
     window = ("users/clicked", "users/skipped") if f"{_LATEST}clicked" in dataset.arrays else ()
     excluded = (*_LEFT_OUT, *unneeded, *window)
-    return [name for name in dataset.arrays.checksums if name.startswith(_PREFIXES) and not name.startswith(excluded)]
+    return [name for name in dataset.arrays.names if name.startswith(_PREFIXES) and not name.startswith(excluded)]
 
 
 def _columns(vectors: Array | None) -> int | None:

@@ -1,5 +1,8 @@
 """The dataset folder: `manifest.json` and plain `.npy` arrays. Row 0 is padding everywhere.
 
+Arrays of users and impressions with many rows are in several files; all arrays of the same users or impressions are
+cut at the same ones, candidates between two impressions.
+
 news/          id title category subcategory words neighbours times_shown times_clicked
                if the log has them: abstract title_entities abstract_entities published vector
                if the settings ask for them: abstract_words word_entities
@@ -19,7 +22,7 @@ train/ validation/ test/
 names/         the texts of optional columns that are stored as numbers, such as device
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -38,6 +41,8 @@ FORMAT = 1
 MANIFEST = "manifest.json"
 SplitName = Literal["train", "validation", "test"]
 SPLITS: tuple[SplitName, ...] = ("train", "validation", "test")
+_AT_ONCE = 1_000_000
+"""Impressions that are read at a time where not all of them are needed together."""
 STRETCHES = {"profile": "profile window", "train": "training", "validation": "validation", "test": "test"}
 """The stretches of time of a log, in order, by their names in the statistics, and how messages call them."""
 
@@ -77,9 +82,33 @@ class Impressions:
     @property
     def samples(self) -> NDArray[np.bool_]:
         """Which impressions have both a click and a skip, and so can be used for training."""
-        totals = (np.concatenate([[0], np.cumsum(label)])[self.offsets] for label in (self.clicked, self.skipped))
-        clicks, skips = (np.diff(total) for total in totals)
-        return (clicks > 0) & (skips > 0)
+        both = []
+        for piece in self.pieces():
+            totals = (np.concatenate([[0], np.cumsum(label)]) for label in (piece.clicked, piece.skipped))
+            clicks, skips = (np.diff(total[piece.offsets]) for total in totals)
+            both.append((clicks > 0) & (skips > 0))
+        return np.concatenate(both) if both else np.zeros(0, np.bool_)
+
+    def pieces(self) -> "Iterator[Impressions]":
+        """The impressions, at most a million at a time, so that what is computed from them needs little memory."""
+        for start in range(0, len(self), _AT_ONCE):
+            stop = min(start + _AT_ONCE, len(self))
+            first, end = int(self.offsets[start]), int(self.offsets[stop])
+            by_candidate = {name: len(values) == len(self.candidates) for name, values in self.extras.items()}
+            yield Impressions(
+                ids=Strings(self.ids.offsets[start : stop + 1], self.ids.data),
+                users=self.users[start:stop],
+                times=self.times[start:stop],
+                offsets=self.offsets[start : stop + 1] - first,
+                candidates=self.candidates[first:end],
+                clicked=self.clicked[first:end],
+                extras={
+                    name: values[first:end] if by_candidate[name] else values[start:stop]
+                    for name, values in self.extras.items()
+                },
+                first_reader=None if self.first_reader is None else self.first_reader + start,
+                first_pair=self.first_pair + first,
+            )
 
     def __len__(self) -> int:
         return len(self.users)
@@ -216,7 +245,7 @@ class Dataset:
         """The impressions of one split."""
         required = {"user", "time", "offsets", "candidates", "clicked", "id.offsets", "id.utf8"}
         prefix = f"{split}/"
-        stored = [name.removesuffix(".npy") for name in self.arrays.checksums if name.startswith(prefix)]
+        stored = [name for name in self.arrays.names if name.startswith(prefix)]
         return Impressions(
             ids=self.arrays.strings(f"{split}/id"),
             users=self.arrays.array(f"{split}/user"),

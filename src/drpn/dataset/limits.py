@@ -1,11 +1,13 @@
 """A dataset whose titles, profiles and neighbours are cut: the first words, newest stories, nearest neighbours."""
 
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from drpn.dataset.arrays import Array, ArrayReader
+from drpn.dataset.parts import by_part
 
 _BY_WORD = ("news/words", "news/word_entities")
 """Arrays with a column for each word of a title."""
@@ -37,15 +39,20 @@ class LimitedReader(ArrayReader):
         values = super().array(name)
         if name in _BY_WORD:
             return values[:, : self.words]
-        if name in _BY_NEIGHBOUR:
+        if name in _BY_NEIGHBOUR and self.neighbours is not None:
             return values[:, : self.neighbours]
         for side, count in (("clicked", self.clicked), ("skipped", self.skipped)):
+            if count is None or values.ndim < 2 or count >= values.shape[1]:
+                continue  # nothing to cut
             if name == f"readers/{side}":
-                return newest(values, np.count_nonzero(values, axis=1), count)
+                return by_part(partial(_newest_stories, count=count), values, values)
             if name == f"users/{side}" or name.startswith(f"users/{side}_"):
-                stories = values if name == f"users/{side}" else super().array(f"users/{side}")
-                return newest(values, np.count_nonzero(stories, axis=1), count)
+                return by_part(partial(_newest_stories, count=count), values, super().array(f"users/{side}"))
         return values
+
+
+def _newest_stories(values: Array, stories: Array, *, count: int) -> Array:
+    return newest(values, np.count_nonzero(stories, axis=1), count)
 
 
 def newest(sequences: Array, lengths: Array, count: int | None) -> Array:

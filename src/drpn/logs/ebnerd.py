@@ -126,7 +126,7 @@ def _shown(impressions: ir.Table, reading: list[str]) -> ir.Table:
     # the log has one read time per impression, so with several clicks it is unknown which story it belongs to
     single = impressions.clicked.length() == 1
     values = {name: ibis.ifelse(single, impressions[name], ibis.null("float32")) for name in reading}
-    rows = impressions.select("impression", "clicked", news_id=impressions.inview, **values)
+    rows = impressions.select("impression", "day", "clicked", news_id=impressions.inview, **values)
     rows = rows.unnest("news_id", offset="order")
     rows = rows.mutate(clicked=rows.clicked.contains(rows.news_id), order=rows.order.cast("int32"))
     return rows.mutate(**{name: ibis.ifelse(rows.clicked, rows[name], ibis.null("float32")) for name in reading})

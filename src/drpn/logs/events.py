@@ -45,11 +45,11 @@ def read(folder: Path, engine: Engine, *, history: bool = False) -> Logs:
         _check_impressions(engine, rows, finder)
         impressions = number_impressions(engine, _impressions(rows), finder)
     names = [column.name for column in schema.SHOWN if column.name in rows.columns]
-    numbers = impressions.select("impression", "impression_id")
+    numbers = impressions.select("impression", "day", "impression_id")
     return Logs(
         news=news,
         impressions=impressions,
-        shown=rows.select("impression_id", *names).join(numbers, "impression_id").select("impression", *names),
+        shown=rows.select("impression_id", *names).join(numbers, "impression_id").select("impression", "day", *names),
         history=None,
         parts=1,
         sources=sources,

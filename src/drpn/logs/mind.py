@@ -105,11 +105,12 @@ def _check_impressions(engine: Engine, impressions: ir.Table, finder: "MindFault
 
 
 def _shown(impressions: ir.Table) -> ir.Table:
-    tokens = impressions.select("impression", token=impressions.candidates.strip().split(" "))
+    tokens = impressions.select("impression", "day", token=impressions.candidates.strip().split(" "))
     tokens = tokens.unnest("token", offset="order")
     ending = ibis.ifelse(tokens.token.length() > 2, tokens.token.right(2), "")
     return tokens.select(
         "impression",
+        "day",
         order=tokens.order.cast("int32"),
         news_id=tokens.token.substr(0, tokens.token.length() - 2),
         # an ending other than -0 and -1 becomes null; the caller counts nulls and asks the fault finder for the line

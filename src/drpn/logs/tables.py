@@ -17,10 +17,10 @@ class Logs:
     """Logs as Ibis tables.
 
     news         news_id, title, and the other columns of schema.NEWS that the logs have
-    impressions  impression (its number from 0, ordered by part, time and id), part (0, or 1 for the second of two
-                 files), and the columns of schema.IMPRESSION that the logs have
-    shown        impression, and the columns of schema.SHOWN that the logs have; order, the index in a list, for formats
-                 without a position
+    impressions  impression (its number from 0, ordered by part, time and id), day (see `day_number`), part (0, or 1
+                 for the second of two files), and the columns of schema.IMPRESSION that the logs have
+    shown        impression, day, and the columns of schema.SHOWN that the logs have; order, the index in a list, for
+                 formats without a position
     history      user_id, news_id, order (increasing with time), part, and if the logs have them time, read_seconds and
                  scroll: clicks before the log, if requested
     """
@@ -50,9 +50,16 @@ def number_impressions(engine: Engine, impressions: ir.Table, finder: FaultFinde
     return numbered
 
 
+def day_number(times: ir.TimestampColumn) -> ir.IntegerColumn:
+    """The number of each time's day, counted from 1970."""
+    number: ir.IntegerColumn = (times.epoch_seconds() / 86_400).floor().cast("int64")
+    return number
+
+
 def _with_numbers(impressions: ir.Table) -> ir.Table:
     order = [impressions.part, impressions.time, impressions.impression_id]
-    return impressions.mutate(impression=ibis.row_number().over(order_by=order).cast("int64"))
+    number = ibis.row_number().over(order_by=order).cast("int64")
+    return impressions.mutate(impression=number, day=day_number(impressions.time))
 
 
 def _count(engine: Engine, table: ir.Table) -> int:

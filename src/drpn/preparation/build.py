@@ -7,9 +7,8 @@ from typing import Any
 import ibis
 import ibis.expr.types as ir
 import numpy as np
-import pyarrow as pa
 
-from drpn.dataset.arrays import ArrayReader, ArrayWriter, sha256
+from drpn.dataset.arrays import ArrayReader, ArrayWriter, Strings, sha256
 from drpn.dataset.folder import FORMAT, MANIFEST, SPLITS, Dataset, Impressions
 from drpn.logs.engines.engine import Engine
 from drpn.logs.fault_lines import explain_engine_errors
@@ -24,7 +23,7 @@ from drpn.preparation.news import write_news
 from drpn.preparation.repeats import merge_repeats
 from drpn.preparation.rows import history_rows, known_impressions, news_rows, shown_rows, user_rows
 from drpn.preparation.settings import DataSettings
-from drpn.preparation.split import Split, split, within
+from drpn.preparation.split import Split, split
 from drpn.preparation.statistics import feedback_counts, statistics
 from drpn.preparation.stretches import profile_stretch, stretches, warnings
 from drpn.preparation.texts import strings
@@ -74,14 +73,14 @@ class Builder:
                 )
                 windows = split(self.engine, known, parts=self.logs.parts, settings=self.settings)
                 users = user_rows(self.engine, known)
-                self.writer.strings("users/id", strings(self._column(users.order_by("user"), "user_id"), padding=True))
+                user_count = self._write_users(users)
                 impressions = self._impressions(known, users, news)
             with self.progress.stage("computing feedback"):
                 history = history_rows(self.engine, self.logs, news, users, known, skip_unknown=skip_unknown)
                 self._report_late_history(history, windows)
                 feedback = self._feedback(shown, impressions, history, windows)
                 counts = feedback_counts(self.engine, feedback)
-            news_count, user_count = self._count(news), self._count(users)
+            news_count = self._count(news)
             with self.progress.stage("writing profiles"):
                 for name, keep in (("clicked", self.settings.clicked), ("skipped", self.settings.skipped)):
                     self._write_profiles(feedback, shown, history, name, keep, users=user_count)
@@ -133,6 +132,15 @@ class Builder:
         )
         return {"live": columns}
 
+    def _write_users(self, users: ir.Table) -> int:
+        """Write the id of each user; return the number of users."""
+        count = self._count(users)
+        with self.writer.growing_strings("users/id", count + 1) as ids:
+            ids.append(Strings.of([""]))  # padding
+            for batch in self.engine.stream(users.order_by("user").select("user_id")):
+                ids.append(strings(batch["user_id"]))
+        return count
+
     def _written(self) -> Dataset:
         """What has been written so far, as a dataset."""
         return Dataset(self.writer.folder, {}, ArrayReader(self.writer.folder, dict.fromkeys(self.writer.names, "")))
@@ -145,11 +153,11 @@ class Builder:
             impressions = impressions.left_join(stories, impressions[PAGE] == stories.news_id)
             impressions = impressions.drop(PAGE, "news_id").rename({PAGE: "page_row"})
         coded = code_texts(self.engine, impressions, self.logs.extras(), self.writer)
-        return self.engine.materialize("coded_impressions", coded)
+        return self.engine.materialize("coded_impressions", coded, by="day")
 
     def _feedback(self, shown: ir.Table, impressions: ir.Table, history: ir.Table | None, windows: Split) -> ir.Table:
-        in_window = (shown.impression >= windows.profile.start) & (shown.impression < windows.profile.stop)
-        events = impression_events(shown.filter(in_window), impressions.select("impression", "user"))
+        readers = windows.profile.within(impressions).select("impression", "user")
+        events = impression_events(windows.profile.within(shown), readers)
         if history is not None:
             clicks = history_events(history)
             events = events.union(clicks.filter(clicks.moment < windows.profile.stop * PLACES))
@@ -177,8 +185,8 @@ class Builder:
         """How many impressions of each split `_population` leaves out; nothing if it keeps all users."""
         if self.settings.users == "all":
             return {}
-        rest = impressions.anti_join(feedback, "user").select("impression")
-        counts = {name: self._count(within(rest, getattr(windows, name))) for name in SPLITS}
+        rest = impressions.anti_join(feedback, "user").select("impression", "day")
+        counts = {name: self._count(getattr(windows, name).within(rest)) for name in SPLITS}
         return {"impressions_left_out": counts}
 
     def _write_profiles(
@@ -218,7 +226,7 @@ class Builder:
 
     def _write_counts(self, shown: ir.Table, windows: Split, news: int) -> Any:
         """Write how often each story was shown and clicked in the profile window and training; return times shown."""
-        past = shown.filter((shown.impression >= windows.profile.start) & (shown.impression < windows.train.stop))
+        past = windows.profile.through(windows.train).within(shown)
         counts = past.group_by("news").aggregate(
             shown=past.count().cast("int32"), clicked=past.clicked.sum().cast("int32")
         )
@@ -250,10 +258,6 @@ class Builder:
             skipped=dataset.skipped,
             neighbours=dataset.neighbours,
         ) | {"warnings": problems}
-
-    def _column(self, table: ir.Table, name: str) -> pa.ChunkedArray:
-        table = table.select(name)
-        return pa.Table.from_batches(list(self.engine.stream(table)), schema=table.schema().to_pyarrow())[name]
 
     def _count(self, table: ir.Table) -> int:
         return int(self.engine.single_row(table.aggregate(rows=table.count()))["rows"])
@@ -294,7 +298,7 @@ def build(
     entity_files = EntityFiles.choose(log_files, entities=settings.entities, vectors=entities, contexts=contexts)
     other_files = [*([vectors] if vectors else []), *entity_files.vectors, *entity_files.contexts]
     others = [Source.before_reading(file) for file in other_files]
-    writer = ArrayWriter(folder)
+    writer = ArrayWriter(folder, settings.part_rows)
     builder = Builder(logs, engine, settings, writer, progress)
     figures = builder.build(vectors=vectors, entities=entity_files, skip_unknown=skip_unknown)
     with progress.stage("computing checksums"):

@@ -1,15 +1,18 @@
 """Write the impressions of a split and the log's optional columns as arrays."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import ibis
 import ibis.expr.types as ir
 import numpy as np
 import pyarrow as pa
+from numpy.typing import DTypeLike
 
 from drpn.dataset.arrays import Array, ArrayWriter
 from drpn.errors import LogError
 from drpn.logs.engines.engine import Engine
+from drpn.preparation.split import Window
 from drpn.preparation.texts import strings
 from drpn.schema import Column
 
@@ -33,38 +36,52 @@ class SplitWriter:
     extras: tuple[Column, ...]
     writer: ArrayWriter
 
-    def write(self, name: str, numbers: range) -> None:
-        """Write the split with these impression numbers; impressions without a known story are left out."""
-        shown = self.shown.filter((self.shown.impression >= numbers.start) & (self.shown.impression < numbers.stop))
+    def write(self, name: str, window: Window) -> None:
+        """Write the split of this window; impressions without a known story are left out."""
+        shown = window.within(self.shown)
         sizes = shown.group_by("impression").aggregate(size=shown.count())
-        impressions = self.impressions.join(sizes, "impression").order_by("impression")
-        self._write_impressions(name, impressions)
-        self._write_candidates(name, shown.order_by("impression", "order", "news"))
-
-    def _write_impressions(self, name: str, impressions: ir.Table) -> None:
-        batches = list(self.engine.stream(impressions))
-        table = pa.Table.from_batches(batches, schema=impressions.schema().to_pyarrow())
-        if not len(table):  # the windows have impressions, so the choice of users left none
+        # stored, because they are counted before they are read, and the sizes come from all shown stories
+        impressions = self.engine.materialize(
+            f"{name}_impressions", window.within(self.impressions).join(sizes, "impression")
+        )
+        count = int(self.engine.single_row(impressions.aggregate(rows=impressions.count()))["rows"])
+        if not count:  # the windows have impressions, so the choice of users left none
             raise LogError(f"no impressions of users with a profile are left for {name}; keep all users in data.users")
-        offsets = np.zeros(len(table) + 1, dtype=np.int64)
-        np.cumsum(table["size"].to_numpy(), out=offsets[1:])
-        self.writer.array(f"{name}/offsets", offsets)
-        self.writer.array(f"{name}/user", table["user"].to_numpy().astype(np.int32))
-        self.writer.array(f"{name}/time", table["time"].to_numpy().astype("datetime64[us]"))
-        self.writer.strings(f"{name}/id", strings(table["impression_id"]))
-        for column in self.extras:
-            if column.name in self.impressions.columns:
-                self.writer.array(f"{name}/{column.name}", stored(table[column.name], column))
+        offsets = self._write_impressions(name, impressions.order_by("impression"), count)
+        self._write_candidates(name, shown.order_by("impression", "order", "news"), offsets)
 
-    def _write_candidates(self, name: str, shown: ir.Table) -> None:
-        total = int(self.engine.single_row(shown.aggregate(rows=shown.count()))["rows"])
+    def _write_impressions(self, name: str, impressions: ir.Table, count: int) -> Array:
+        """Write the arrays with a row for each impression; return the offsets of the candidates."""
+        extras = [column for column in self.extras if column.name in self.impressions.columns]
+        users = self._empty(f"{name}/user", count, np.int32)
+        times = self._empty(f"{name}/time", count, "datetime64[us]")
+        offsets = self.writer.empty(f"{name}/offsets", (count + 1,), np.int64, self.writer.cuts(count))
+        values = {column: self._empty(f"{name}/{column.name}", count, DTYPES[column.kind]) for column in extras}
+        start, end = 0, 0
+        with self.writer.growing_strings(f"{name}/id", count) as ids:
+            for batch in self.engine.stream(impressions):
+                stop = start + batch.num_rows
+                users[start:stop] = batch["user"].to_numpy()
+                times[start:stop] = batch["time"].to_numpy(zero_copy_only=False).astype("datetime64[us]")
+                offsets[start + 1 : stop + 1] = end + np.cumsum(batch["size"].to_numpy())
+                ids.append(strings(batch["impression_id"]))
+                for column, array in values.items():
+                    array[start:stop] = stored(batch[column.name], column)
+                start, end = stop, int(offsets[stop])
+        return offsets
+
+    def _empty(self, name: str, rows: int, dtype: DTypeLike, cuts: Sequence[int] | None = None) -> Array:
+        return self.writer.empty(name, (rows,), dtype, cuts)
+
+    def _write_candidates(self, name: str, shown: ir.Table, offsets: Array) -> None:
+        total, cuts = int(offsets[-1]), offsets[self.writer.cuts(len(offsets) - 1)].tolist()
         extras = [column for column in self.extras if column.name in self.shown.columns]
         arrays = {
-            "candidates": self.writer.empty(f"{name}/candidates", (total,), np.int32),
-            "clicked": self.writer.empty(f"{name}/clicked", (total,), np.bool_),
+            "candidates": self._empty(f"{name}/candidates", total, np.int32, cuts),
+            "clicked": self._empty(f"{name}/clicked", total, np.bool_, cuts),
         }
         arrays |= {
-            column.name: self.writer.empty(f"{name}/{column.name}", (total,), DTYPES[column.kind]) for column in extras
+            column.name: self._empty(f"{name}/{column.name}", total, DTYPES[column.kind], cuts) for column in extras
         }
         start = 0
         for batch in self.engine.stream(shown):

@@ -9,6 +9,7 @@ import numpy as np
 from drpn.dataset.arrays import ArrayWriter
 from drpn.logs.engines.engine import Engine
 from drpn.preparation.settings import DataSettings
+from drpn.preparation.split import Window
 from drpn.state.profile_expressions import (
     PLACES,
     feedback_matrix,
@@ -19,14 +20,13 @@ from drpn.state.profile_expressions import (
 
 
 def latest_feedback(
-    engine: Engine, feedback: ir.Table, shown: ir.Table, users: ir.Table, history: ir.Table | None, window: range
+    engine: Engine, feedback: ir.Table, shown: ir.Table, users: ir.Table, history: ir.Table | None, window: Window
 ) -> ir.Table:
     """The feedback matrix of all impressions and the history, from that of the profile window and the other events.
 
     Z(A and B) = Z(Z(A) and B): Z keeps the value of a story and the moment of its last event.
     """
-    outside = (shown.impression < window.start) | (shown.impression >= window.stop)
-    events = impression_events(shown.filter(outside), users)
+    events = impression_events(window.outside(shown), users)
     if history is not None:
         clicks = history_events(history)
         events = events.union(clicks.filter(clicks.moment >= window.stop * PLACES))
@@ -45,9 +45,10 @@ def write_latest(engine: Engine, latest: ir.Table, writer: ArrayWriter, settings
     for batch in engine.stream(clicks.group_by("user").aggregate(clicks=clicks.count())):
         counts[batch["user"].to_numpy()] = batch["clicks"].to_numpy()
     offsets = np.concatenate([[0], np.cumsum(counts)])
-    news = writer.empty("latest/all_clicked", (int(offsets[-1]),), np.int32)
+    cuts = writer.cuts(len(counts))
+    news = writer.empty("latest/all_clicked", (int(offsets[-1]),), np.int32, offsets[cuts].tolist())
     start = 0
     for batch in engine.stream(clicks.order_by("user", "news")):
         news[start : start + batch.num_rows] = batch["news"].to_numpy()
         start += batch.num_rows
-    writer.array("latest/all_clicked_offsets", offsets)
+    writer.array("latest/all_clicked_offsets", offsets, cuts)

@@ -21,7 +21,7 @@ from drpn.dataset.text_vectors import TextVectors
 from drpn.logs.engines.engine import Engine
 from drpn.preparation.impressions import PAGE as PAGE_COLUMN
 from drpn.preparation.settings import DataSettings
-from drpn.preparation.split import within
+from drpn.preparation.split import Window
 from drpn.preparation.story_factors import story_factors
 from drpn.progress import Progress
 from drpn.state.count_columns import PAGE, PAIR
@@ -37,7 +37,7 @@ _PAIRS_AT_ONCE = 200_000
 
 def write_live(
     engine: Engine,
-    warm_up: range,
+    warm_up: Window,
     impressions: ir.Table,
     shown: ir.Table,
     history: ir.Table | None,
@@ -66,9 +66,9 @@ def write_live(
     writer.array("readers/user", np.concatenate([[0], *(split.users for split in splits)]).astype(np.int32))
     names, columns = _user_columns(splits, writer)
     writer.array("readers/columns", columns)
-    counts = writer.empty("pairs/counts", (pairs, len(PAIR)), np.float16)
-    page = writer.empty("readers/page", (rows, len(PAGE)), np.float32)
     first_pair = np.concatenate([[0, 0], np.cumsum(np.concatenate([np.diff(split.offsets) for split in splits]))])
+    counts = writer.empty("pairs/counts", (pairs, len(PAIR)), np.float16, first_pair[writer.cuts(rows)].tolist())
+    page = writer.empty("readers/page", (rows, len(PAGE)), np.float32)
     state, done = LiveCounts(stories), 0
     with progress.stage("counts as of each impression", len(wanted)) as advance:
         for part in parts(views, pairs=_PAIRS_AT_ONCE):
@@ -130,7 +130,7 @@ def _factors_before(views: PageViews, second: int, news: int) -> NDArray[np.floa
 
 def _page_views(
     engine: Engine,
-    warm_up: range,
+    warm_up: Window,
     impressions: ir.Table,
     shown: ir.Table,
     history: ir.Table | None,
@@ -150,10 +150,10 @@ def _page_views(
     return _ordered(joined, order), readers[order]
 
 
-def _warm_up_views(engine: Engine, warm_up: range, impressions: ir.Table, shown: ir.Table) -> PageViews:
-    shown = within(shown, warm_up)
+def _warm_up_views(engine: Engine, warm_up: Window, impressions: ir.Table, shown: ir.Table) -> PageViews:
+    shown = warm_up.within(shown)
     sizes = shown.group_by("impression").aggregate(size=shown.count())
-    views = within(impressions, warm_up).join(sizes, "impression").order_by("impression")
+    views = warm_up.within(impressions).join(sizes, "impression").order_by("impression")
     names = ["user", "time", "size", *(name for name in (PAGE_COLUMN, GROUP) if name in views.columns)]
     columns = _columns(engine, views.select(*names))
     listed = shown.order_by("impression", "order", "news")

@@ -68,4 +68,4 @@ def _merged(engine: Engine, shown: ir.Table, repeats: ir.Table) -> ir.Table:
     window = ibis.window(group_by=keys, order_by=[*best_first, several.order, *others])
     ranked = several.mutate(repeat=ibis.row_number().over(window))
     best = ranked.filter(ranked.repeat == 0).select(*shown.columns)
-    return engine.materialize("merged_shown", once.select(*shown.columns).union(best))
+    return engine.materialize("merged_shown", once.select(*shown.columns).union(best), by="day")

@@ -26,7 +26,8 @@ def shown_rows(engine: Engine, logs: Logs, news: ir.Table, *, skip_unknown: bool
     """The shown stories as rows in place of ids; stories that are not in the news table are an error or left out."""
     rows = logs.shown.left_join(news.select("news_id", "news"), "news_id")
     columns = [name for name in logs.shown.columns if name not in ("news_id", "clicked")]
-    shown = engine.materialize("shown", rows.select(*columns, "clicked", "news", unknown=_unknown_id(rows)))
+    rows = rows.select(*columns, "clicked", "news", unknown=_unknown_id(rows))
+    shown = engine.materialize("shown", rows, by="day")
     counts = engine.single_row(
         shown.aggregate(
             unlabelled=shown.clicked.isnull().sum().coalesce(0),

@@ -53,9 +53,12 @@ class DataSettings:
     validation: float | None = None
     """Share of the evaluation impressions, the earliest ones, used for validation. None: 0.1, or the whole day before
     the test in a log of one part that spans more than a week."""
+    part_rows: int = 10_000_000
+    """Users or impressions that one file holds at most. Arrays with more of them are in several files, which are read
+    like one."""
 
     def __post_init__(self) -> None:
-        for name in ("clicked", "skipped", "words", "neighbours", "profile_days", "train_days"):
+        for name in ("clicked", "skipped", "words", "neighbours", "profile_days", "train_days", "part_rows"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it takes 1 or more")
         for name in ("vector_size", "abstracts", "entities", "user_neighbours"):

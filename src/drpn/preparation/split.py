@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import date, datetime
+from itertools import pairwise
 
 import ibis
 import ibis.expr.types as ir
@@ -17,18 +18,38 @@ _VALIDATION = 0.1
 
 
 @dataclass(frozen=True)
+class Window:
+    """Impressions with consecutive numbers, and the days on which they are."""
+
+    start: int
+    stop: int
+    first_day: int
+    last_day: int
+
+    def within(self, table: ir.Table) -> ir.Table:
+        """The rows of a table that belong to these impressions."""
+        # the days follow from the numbers; an engine that keeps a table by day need not read the others
+        days = (table.day >= self.first_day) & (table.day <= self.last_day)
+        return table.filter(days & (table.impression >= self.start) & (table.impression < self.stop))
+
+    def outside(self, table: ir.Table) -> ir.Table:
+        """The other rows of a table."""
+        return table.filter((table.impression < self.start) | (table.impression >= self.stop))
+
+    def through(self, last: "Window") -> "Window":
+        """The impressions from this window to the end of a later one."""
+        days = self.first_day, self.last_day, last.first_day, last.last_day
+        return Window(self.start, last.stop, min(days), max(days))
+
+
+@dataclass(frozen=True)
 class Split:
-    """Four ranges of impression numbers; impressions are numbered by time."""
+    """The windows of impressions; impressions are numbered by time."""
 
-    profile: range
-    train: range
-    validation: range
-    test: range
-
-
-def within(table: ir.Table, numbers: range) -> ir.Table:
-    """The rows of the impressions with these numbers."""
-    return table.filter((table.impression >= numbers.start) & (table.impression < numbers.stop))
+    profile: Window
+    train: Window
+    validation: Window
+    test: Window
 
 
 def split(engine: Engine, impressions: ir.Table, *, parts: int, settings: DataSettings) -> Split:
@@ -57,14 +78,21 @@ def split(engine: Engine, impressions: ir.Table, *, parts: int, settings: DataSe
     else:
         share = _VALIDATION if settings.validation is None else settings.validation
         test = _first_test(engine, impressions.filter(impressions.impression >= evaluation), share, end)
-    result = Split(range(profile, train), range(train, evaluation), range(evaluation, test), range(test, end))
-    for name in ("profile", *SPLITS):
-        if not getattr(result, name):
+    windows, bounds = {}, pairwise([profile, train, evaluation, test, end])
+    for name, (begin, stop) in zip(("profile", *SPLITS), bounds, strict=True):
+        if begin >= stop:
             raise LogError(
                 f"no impressions are left for {name}: the log goes from {first:%Y-%m-%d} to {last:%Y-%m-%d}; "
                 "choose other data.profile_days, data.train_days or data.validation"
             )
-    return result
+        windows[name] = _window(engine, impressions, begin, stop)
+    return Split(**windows)
+
+
+def _window(engine: Engine, impressions: ir.Table, start: int, stop: int) -> Window:
+    inside = impressions.filter((impressions.impression >= start) & (impressions.impression < stop))
+    days = engine.single_row(inside.aggregate(first=inside.day.min(), last=inside.day.max()))
+    return Window(start, stop, int(days["first"]), int(days["last"]))
 
 
 def _log_days(engine: Engine, impressions: ir.Table) -> list[Day]:

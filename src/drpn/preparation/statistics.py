@@ -7,6 +7,7 @@ import numpy as np
 
 from drpn.dataset.arrays import Array
 from drpn.dataset.folder import Impressions
+from drpn.dataset.parts import parts_of
 from drpn.logs.engines.engine import Engine
 
 _OPTIONAL = (
@@ -67,8 +68,8 @@ def statistics(
         "mean_skipped": _rounded(counts["skipped"] / profile_users),
         "mean_clicked_with_repeats": _rounded(counts["clicks"] / profile_users),
         "mean_skipped_with_repeats": _rounded(counts["skips"] / profile_users),
-        "mean_clicked_kept": _rounded(np.count_nonzero(clicked) / profile_users),
-        "mean_skipped_kept": _rounded(np.count_nonzero(skipped) / profile_users),
+        "mean_clicked_kept": _rounded(_nonzero(clicked) / profile_users),
+        "mean_skipped_kept": _rounded(_nonzero(skipped) / profile_users),
         "news_with_neighbours": int(np.count_nonzero(neighbours[:, 0])),
         "users_without_profile": {
             name: _rounded(1 - with_profile[np.unique(part.users)].mean()) for name, part in splits.items()
@@ -82,9 +83,10 @@ def statistics(
 
 def _of_profile_users(splits: dict[str, Impressions], with_profile: Array) -> dict[str, Any]:
     counts = [
-        (int(part.clicked[kept].sum()), int(kept.sum()))
+        (int(piece.clicked[kept].sum()), int(kept.sum()))
         for part in splits.values()
-        for kept in [np.repeat(with_profile[part.users], np.diff(part.offsets))]
+        for piece in part.pieces()
+        for kept in [np.repeat(with_profile[piece.users], np.diff(piece.offsets))]
     ]
     clicked, candidates = (sum(column) for column in zip(*counts, strict=True))
     return {
@@ -102,6 +104,10 @@ def _not_in_training(users: dict[str, Array]) -> dict[str, float]:
         name: _rounded(np.isin(np.unique(users[name]), users["train"], invert=True).mean()) if len(users[name]) else 0.0
         for name in ("validation", "test")
     }
+
+
+def _nonzero(array: Array) -> int:
+    return sum(int(np.count_nonzero(part)) for part in parts_of(array))
 
 
 def _rounded(value: float) -> float:

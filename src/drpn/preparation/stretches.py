@@ -8,7 +8,7 @@ import ibis.expr.types as ir
 
 from drpn.dataset.folder import STRETCHES, Impressions
 from drpn.logs.engines.engine import Engine
-from drpn.preparation.split import Split, within
+from drpn.preparation.split import Split
 
 TINY = 100
 """A stretch with fewer impressions that have a click and a skip is tiny: its AUC is uncertain by several hundredths."""
@@ -18,7 +18,7 @@ STALE = timedelta(days=10)
 
 def profile_stretch(engine: Engine, impressions: ir.Table, windows: Split) -> dict[str, Any]:
     """First and last time and the number of impressions of the profile window."""
-    inside = within(impressions, windows.profile)
+    inside = windows.profile.within(impressions)
     row = engine.single_row(
         inside.aggregate(first=inside.time.min(), last=inside.time.max(), impressions=inside.count())
     )

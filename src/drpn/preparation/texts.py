@@ -6,9 +6,10 @@ import pyarrow as pa
 from drpn.dataset.arrays import Strings
 
 
-def strings(values: pa.ChunkedArray, *, padding: bool = False) -> Strings:
+def strings(values: pa.Array | pa.ChunkedArray, *, padding: bool = False) -> Strings:
     """The texts by row, null as the empty text; `padding` inserts an empty row 0."""
-    array = pa.chunked_array(values).cast(pa.large_string()).combine_chunks().fill_null("")
+    chunks = [values] if isinstance(values, pa.Array) else values
+    array = pa.chunked_array(chunks).cast(pa.large_string()).combine_chunks().fill_null("")
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], pa.large_string())
     if not len(array):

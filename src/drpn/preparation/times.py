@@ -12,12 +12,6 @@ LEFT_OUT = 0.1
 """Impressions far from the main part of a log are left out if they are at most this share of all, and kept if more."""
 
 
-def day_number(times: ir.TimestampColumn) -> ir.IntegerColumn:
-    """The number of each time's day, counted from 1970."""
-    number: ir.IntegerColumn = (times.epoch_seconds() / 86_400).floor().cast("int64")
-    return number
-
-
 def leave_out_implausible(
     engine: Engine, impressions: ir.Table, shown: ir.Table, progress: Progress
 ) -> tuple[ir.Table, ir.Table, int]:
@@ -25,8 +19,7 @@ def leave_out_implausible(
 
     Implausible times are reported, with an example. If there are too many to be wrong clocks they are kept.
     """
-    numbered = impressions.select(day=day_number(impressions.time))
-    days = numbered.group_by("day").aggregate(rows=numbered.count())
+    days = impressions.group_by("day").aggregate(rows=impressions.count())
     rows = [row for batch in engine.stream(days) for row in batch.to_pylist()]
     numbers, counts = (np.array([row[name] for row in rows], dtype=np.int64) for name in ("day", "rows"))
     if not len(numbers):
@@ -35,7 +28,7 @@ def leave_out_implausible(
     total, implausible = int(counts.sum()), int(counts[(numbers < first) | (numbers > last)].sum())
     if not implausible:
         return impressions, shown, 0
-    inside = day_number(impressions.time).between(ibis.literal(first), ibis.literal(last))
+    inside = impressions.day.between(ibis.literal(first), ibis.literal(last))
     strange = impressions.filter(~inside)
     example = engine.single_row(
         strange.order_by("impression").limit(1).select("impression_id", time=strange.time.cast("string"))
@@ -49,4 +42,4 @@ def leave_out_implausible(
         return impressions, shown, 0
     progress.note(f"{far}; their clocks are wrong, so they are left out")
     kept = engine.materialize("plausible_impressions", impressions.filter(inside))
-    return kept, engine.materialize("plausible_shown", shown.semi_join(kept, "impression")), implausible
+    return kept, engine.materialize("plausible_shown", shown.semi_join(kept, "impression"), by="day"), implausible

@@ -80,7 +80,8 @@ class DuckDB:
             )
         return pattern
 
-    def materialize(self, name: str, expression: ir.Table) -> ir.Table:
+    def materialize(self, name: str, expression: ir.Table, *, by: str | None = None) -> ir.Table:  # noqa: ARG002
+        # `by` is not needed: DuckDB knows the smallest and largest value of each column in each block of rows
         with _translate_errors(self._scratch):
             return self._connection.create_table(name, expression, overwrite=True)
 

@@ -34,8 +34,11 @@ class Engine(Protocol):
     def read_parquet(self, file: Path) -> ir.Table:
         """A Parquet file."""
 
-    def materialize(self, name: str, expression: ir.Table) -> ir.Table:
-        """Compute the expression once and store its rows as table `name`."""
+    def materialize(self, name: str, expression: ir.Table, *, by: str | None = None) -> ir.Table:
+        """Compute the expression once and store its rows as table `name`.
+
+        `by` is a column with few values, such as the day: queries for some of them need not read the rows of others.
+        """
 
     def stream(self, expression: ir.Table) -> Iterator[pa.RecordBatch]:
         """The expression's rows in Arrow batches, never all in memory at once."""

@@ -110,14 +110,16 @@ class Spark:
         if not lines.where(~F.is_valid_utf8("value")).isEmpty():
             raise EngineError(f"{file.name} is not UTF-8")
 
-    def materialize(self, name: str, expression: ir.Table) -> ir.Table:
+    def materialize(self, name: str, expression: ir.Table, *, by: str | None = None) -> ir.Table:
         with _translate_errors(self._scratch):
-            return self._view(self._session.read.parquet(f"file://{self._write(expression)}"), name)
+            rows = self._query(expression)
+            folder = self._write(rows, by)
+            return self._view(self._session.read.schema(rows.schema).parquet(f"file://{folder}"), name)
 
     def stream(self, expression: ir.Table) -> Iterator[pa.RecordBatch]:
         schema = expression.schema().to_pyarrow()
         with _translate_errors(self._scratch):
-            folder = self._write(expression)
+            folder = self._write(self._query(expression))
             for file in sorted(folder.glob("*.parquet")):  # the files are in the order of the rows
                 for batch in pq.ParquetFile(file).iter_batches(_BATCH_ROWS):
                     yield batch.cast(schema)
@@ -143,10 +145,12 @@ class Spark:
         sql = re.sub(r"\\(.)", lambda escape: _ESCAPES.get(escape[1], escape[0]), self._connection.compile(expression))
         return self._session.sql(sql)
 
-    def _write(self, expression: ir.Table) -> Path:
-        """Compute the rows and write them as Parquet files to a new folder."""
+    def _write(self, rows: DataFrame, by: str | None = None) -> Path:
+        """Compute the rows and write them as Parquet files to a new folder, or to one folder for each value of `by`."""
         folder = self._scratch / f"rows{next(self._numbers)}"
-        self._query(expression).write.parquet(f"file://{folder}")
+        if by is not None:
+            rows = rows.hint("rebalance", by)  # few files: workers exchange rows until each has those of few values
+        rows.write.partitionBy([] if by is None else [by]).parquet(f"file://{folder}")
         return folder
 
     def _view(self, rows: DataFrame, name: str | None = None) -> ir.Table:
