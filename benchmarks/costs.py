@@ -39,7 +39,7 @@ class Known(NamedTuple):
 
 ELSEWHERE = {
     "training": Known(75_080, "clicks/s on one H200, batch 2,048", "performance.md"),
-    "spark": Known(0.50e-3, "processor s per impression of 30 stories", "results/bench/prepare-engines.md"),
+    "spark": Known(0.40e-3, "processor s per impression of 30 stories", "results/bench/prepare.md"),
     "live": Known(0.23e-3, "processor s per impression of 38 stories, the counts alone", "performance.md"),
     "ranking": Known(2.0e-3, "processor s per ranking, feedback included", "results/bench/serving.md"),
 }
