@@ -40,6 +40,7 @@ class Known(NamedTuple):
 ELSEWHERE = {
     "training": Known(75_080, "clicks/s on one H200, batch 2,048", "performance.md"),
     "spark": Known(0.40e-3, "processor s per impression of 30 stories", "results/bench/prepare.md"),
+    "shuffle": Known(2_470, "bytes per impression that Spark exchanges between workers", "scale.md"),
     "live": Known(0.23e-3, "processor s per impression of 38 stories, the counts alone", "performance.md"),
     "ranking": Known(2.0e-3, "processor s per ranking, feedback included", "results/bench/serving.md"),
 }
@@ -112,6 +113,7 @@ def estimates(unit: dict[str, float]) -> list[list[Any]]:
         ("dataset folder", lambda n: as_bytes(n * unit["dataset_bytes"])),
         ("preparing, DuckDB, one core", lambda n: as_time(n * unit["prepare_s"])),
         ("preparing, Spark, one core", lambda n: as_time(n * known["spark"])),
+        ("exchanged between the workers of Spark", lambda n: as_bytes(n * known["shuffle"])),
         ("counts of the live protocol, one core", lambda n: as_time(n * known["live"])),
         (f"training, {EPOCHS} epochs, one click each, one GPU", lambda n: as_time(EPOCHS * n / known["training"])),
         ("events of a store, SQLite", lambda n: as_bytes(n * unit["store_bytes"])),
