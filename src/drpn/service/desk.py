@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from drpn.batches.batch import Context
 from drpn.bundle.context import Asked, CountedView
-from drpn.bundle.files import Bundle
+from drpn.bundle.files import Bundle, pick_device
 from drpn.bundle.recommender import Recommender
 from drpn.bundle.scoring import ProfileStories, ReadProfile, Scorer, derived_tables
 from drpn.errors import SettingsError
@@ -24,6 +24,9 @@ from drpn.service.views import PageView, PageViews
 from drpn.state.profile import Profile
 from drpn.store.base import Store
 from drpn.store.records import ClickCounted, Erased, Impression, LoggedEvent, NewsPut, Seed, TakenDown
+
+if TYPE_CHECKING:
+    from drpn.bundle.shared_tables import SharedTables
 
 _EVENTS_AT_ONCE = 1000
 _NOBODY = ProfileStories(0, (), ())
@@ -46,13 +49,13 @@ class ScoreRequest(NamedTuple):
 class Desk:
     """A bundle that ranks, with the profiles, counts and stories of a store. For one thread at a time."""
 
-    def __init__(self, path: Path, store: Store, *, cached_readers: int) -> None:
-        """Open a bundle and follow the log to its end."""
+    def __init__(self, path: Path, store: Store, *, cached_readers: int, shared: Path | None = None) -> None:
+        """Open a bundle and follow the log to its end; processes with the same folder `shared` share its tables."""
         self.path = path
-        self.bundle = Bundle.open(path)
+        self.bundle = Bundle.open(path, mapped=shared is not None)
         folder = path.resolve()
         self.name = folder.parent.name if folder.name == "bundle" else folder.name
-        self.recommender = Recommender(self.bundle, derive=derived_tables)
+        self.recommender = Recommender(self.bundle, derive=derived_tables, shared=_shared_tables(shared, path))
         self.scorer = Scorer(self.recommender.model, self.recommender.tables, self.recommender.stories)
         self.stories = LiveStories(self.recommender)
         self.popularity = Popularity()
@@ -261,3 +264,12 @@ class Desk:
             for story in what.shown:
                 if story.clicked:
                     self.popularity.add(story.news_id, seconds)
+
+
+def _shared_tables(folder: Path | None, bundle: Path) -> "SharedTables | None":
+    """The tables that processes share; a GPU has its own."""
+    if folder is None or pick_device().type != "cpu":
+        return None
+    from drpn.bundle.shared_tables import SharedTables  # not on every system
+
+    return SharedTables(folder, bundle)

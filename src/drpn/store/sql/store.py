@@ -17,6 +17,7 @@ from drpn.store.records import (
     KeyRecord,
     LoggedEvent,
     LoggedRanking,
+    QueueFigures,
     Receipt,
     Seed,
     StoredImpression,
@@ -254,6 +255,9 @@ class SqlStore:
             )
             last, size = queries.last_sequence(connection, self._dialect), self._bytes(connection)
         return StoreFigures(last, users, still_open, news, self._writer.waiting, self._writer.dropped, size)
+
+    def queue(self) -> QueueFigures:
+        return QueueFigures(self._writer.waiting, self._writer.dropped)
 
     def _bytes(self, connection: Connection) -> int:
         """The size of the store."""
