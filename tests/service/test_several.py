@@ -76,6 +76,28 @@ def test_stories_and_takedowns_reach_every_service(servers: tuple[Caller, Caller
     assert not ranked(first)
 
 
+def test_an_erased_user_is_gone_everywhere(servers: tuple[Caller, Caller]) -> None:
+    first, second = servers
+    story = first.call("POST", "/v1/rank", {"user_id": "emil", "count": 1})[1]["stories"][0]["news_id"]
+    page = {"impression_id": "e1", "user_id": "emil", "shown": [{"news_id": story, "clicked": True}]}
+    assert first.call("POST", "/v1/impressions", page)[0] == 200
+    assert second.call("GET", "/v1/users/emil")[0] == 200
+    assert is_known(second, "emil")
+    assert first.call("DELETE", "/v1/users/emil")[0] == 200
+    for server in servers:
+        assert not is_known(server, "emil")
+        assert not server.call("GET", "/v1/users/emil")[1].get("clicked")
+
+
+def is_known(server: Caller, user: str) -> bool:
+    """Whether the model knows a user; a busy machine may answer with popular stories, which do not say it."""
+    for _ in range(50):
+        answer = server.call("POST", "/v1/rank", {"user_id": user, "count": 3})[1]
+        if not answer["fallback"]:
+            return bool(answer["known"])
+    raise AssertionError("the model never answered in time")
+
+
 def test_the_password_is_not_printed(run_path: Path, postgres: PostgresServer) -> None:
     url = postgres.database().replace("drpn@", "drpn:topsecret@")
     with serving(run_path, url) as server:

@@ -32,7 +32,7 @@ from drpn.progress import Progress
 from drpn.service.workers.channel import Channel, Message, as_error
 from drpn.service.workers.folder import SharedFolder
 
-_STOP_SECONDS = 45.0
+_STOP_SECONDS = 36.0
 """How long workers may take to stop; their own limit is shorter."""
 _LONGEST_PAUSE = 10.0
 _THREADS = "OMP_NUM_THREADS"
