@@ -9,12 +9,12 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Iterator
 from concurrent.futures import Future, InvalidStateError
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from itertools import count
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
 from drpn.errors import DrpnError, StoreError
 from drpn.progress import Silent
@@ -150,25 +150,24 @@ class Member:
             future.set_exception(StoreError("the service stops; try again"))
 
 
-class following:  # noqa: N801 (a context)
+@contextmanager
+def following(newsroom: Newsroom, figures: SharedFigures) -> Iterator[None]:
     """Follow the log and publish figures every second, so that a worker without requests is up to date, too."""
+    ended = threading.Event()
 
-    def __init__(self, newsroom: Newsroom, figures: SharedFigures) -> None:
-        self._newsroom, self._figures, self._ended = newsroom, figures, threading.Event()
-        self._thread = threading.Thread(target=self._follow, name="drpn following", daemon=True)
-
-    def __enter__(self) -> None:
-        self._thread.start()
-
-    def __exit__(self, *_: Any) -> None:
-        self._ended.set()
-        self._thread.join()
-
-    def _follow(self) -> None:
-        while not self._ended.wait(_FOLLOW_SECONDS):
+    def follow() -> None:
+        while not ended.wait(_FOLLOW_SECONDS):
             with suppress(DrpnError):  # such as a store that is busy; the next turn tries again
-                self._newsroom.catch_up()
-            self._figures.publish()
+                newsroom.catch_up()
+            figures.publish()
+
+    thread = threading.Thread(target=follow, name="drpn following", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 if __name__ == "__main__":
