@@ -78,6 +78,8 @@ def remove_others(folder: Path, bundles: list[Path]) -> None:
     for path in folder.glob("tables-*"):
         if path.is_dir() and path.name not in kept:
             shutil.rmtree(path, ignore_errors=True)
+        elif path.suffix == ".readers" and path.stem not in kept:
+            path.unlink()
 
 
 class _Files:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from drpn.batches.batch import Context
 from drpn.bundle.context import Asked, CountedView
+from drpn.bundle.fast_fusion import FastUser
 from drpn.bundle.files import Bundle, pick_device
 from drpn.bundle.recommender import Recommender
 from drpn.bundle.scoring import ProfileStories, ReadProfile, Scorer, derived_tables
@@ -26,6 +27,7 @@ from drpn.store.base import Store
 from drpn.store.records import ClickCounted, Erased, Impression, LoggedEvent, NewsPut, Seed, TakenDown
 
 if TYPE_CHECKING:
+    from drpn.bundle.shared_readers import SharedReaders
     from drpn.bundle.shared_tables import SharedTables
 
 _EVENTS_AT_ONCE = 1000
@@ -60,6 +62,7 @@ class Desk:
         self.stories = LiveStories(self.recommender)
         self.popularity = Popularity()
         self._store, self._size = store, cached_readers
+        self._shared_readers = _shared_readers(shared, path, cached_readers)
         self._read: OrderedDict[str, tuple[ProfileStories, ReadProfile]] = OrderedDict()
         self._profiles: dict[str, tuple[KnownUser, int, ProfileStories]] = {}
         self.hits = self.misses = 0
@@ -158,13 +161,33 @@ class Desk:
             else:
                 self.misses += 1
                 missing.setdefault((user, request.profile), []).append(place)
-        for (user, profile), read in zip(missing, self.scorer.read([key[1] for key in missing]), strict=True):
+        for (user, profile), read in zip(missing, self._encoded([key[1] for key in missing]), strict=True):
             self._read[user] = profile, read
             self._read.move_to_end(user)
             readers |= dict.fromkeys(missing[user, profile], read)
         while len(self._read) > self._size:
             self._read.popitem(last=False)
         return [readers[place] for place in range(len(requests))]
+
+    def _encoded(self, profiles: list[ProfileStories]) -> list[ReadProfile]:
+        """Users as the model encodes them; what another process has encoded is taken from there."""
+        shared = self._shared_readers
+        if shared is None:
+            return self.scorer.read(profiles)
+        # the texts of other stories may have changed, in each process at another moment
+        of_bundle = [all(self.recommender.stories.rows([*one.clicked, *one.skipped])) for one in profiles]
+        found = [shared.get(one) if same else None for one, same in zip(profiles, of_bundle, strict=True)]
+        rest = iter(self.scorer.read([one for one, known in zip(profiles, found, strict=True) if known is None]))
+        readers = []
+        for profile, same, known in zip(profiles, of_bundle, found, strict=True):
+            if known is None:
+                reader = next(rest)
+                if same and reader.fast is not None:
+                    shared.put(profile, reader.fast)
+            else:
+                reader = ReadProfile(profile, FastUser(*known), None)
+            readers.append(reader)
+        return readers
 
     def _contexts(self, requests: Sequence[ScoreRequest]) -> list[Context]:
         counts = self.recommender.counts
@@ -273,3 +296,13 @@ def _shared_tables(folder: Path | None, bundle: Path) -> "SharedTables | None":
     from drpn.bundle.shared_tables import SharedTables  # not on every system
 
     return SharedTables(folder, bundle)
+
+
+def _shared_readers(folder: Path | None, bundle: Path, places: int) -> "SharedReaders | None":
+    """The users that processes share."""
+    if folder is None:
+        return None
+    from drpn.bundle.shared_readers import SharedReaders
+    from drpn.bundle.shared_tables import tables_name
+
+    return SharedReaders(folder / f"{tables_name(bundle)}.readers", places)
