@@ -24,7 +24,7 @@ class SharedFigures:
         self._counters = {
             name: Counter(f"drpn_{name}", described(name), registry=registry) for name in names if name in COUNTERS
         }
-        self._last = dict.fromkeys(self._counters, 0)
+        self._last, self._moment = dict.fromkeys(self._counters, 0), dict[str, int]()
         self._gauges = {
             f"drpn_{name}": self._gauge(f"drpn_{name}", described(name), registry)
             for name in names
@@ -51,4 +51,6 @@ class SharedFigures:
             moment = {f"drpn_{name}": value for name, value in figures.items()}
             moment |= {f"drpn_store_{name}": value for name, value in asdict(self._store.queue()).items()}
             for name, gauge in self._gauges.items():
-                gauge.set(moment[name])
+                if moment[name] != self._moment.get(name):
+                    gauge.set(moment[name])
+            self._moment = moment
