@@ -322,10 +322,11 @@ def measure_workers(bundle: Path, scratch: Path, options: argparse.Namespace, wo
     with serving(bundle, scratch, set(os.sched_getaffinity(0)), options.store, workers) as service:
         load = Load(service, known[: options.visitors], stories)
         # a connection may lead to any worker: after three times their number, 95 % of users have been at each of them
-        load.everybody(options.callers, times=1 if workers == 1 else 3 * workers)
+        callers = workers * options.callers
+        load.everybody(callers, times=1 if workers == 1 else 3 * workers)
         phases = [
             load.paced(options.rate, options.seconds),
-            load.saturated(f"{options.callers} callers", options.callers, options.seconds),
+            load.saturated(f"{options.callers} callers for each worker", callers, options.seconds),
         ]
         megabytes = [round(one) for one in service.proportional()]
     if options.store:
@@ -404,7 +405,7 @@ def main() -> None:
     parser.add_argument("--visitors", type=int, default=10_000, help="users that requests come from")
     parser.add_argument("--news", type=int, default=20_000)
     parser.add_argument("--rate", type=float, default=50.0, help="requests per second of the first phase")
-    parser.add_argument("--callers", type=int, default=8, help="connections of the second phase")
+    parser.add_argument("--callers", type=int, default=8, help="connections of the second phase, for each worker")
     parser.add_argument("--seconds", type=float, default=30.0, help="for each phase")
     parser.add_argument("--folder", type=Path, help="keep bundles here, and use them again")
     parser.add_argument("--workers", type=int, nargs="+", help="compare these numbers of workers instead")
