@@ -29,9 +29,9 @@ def test_one_process_finds_what_another_stored(processes: list[SharedReaders]) -
     first, second = processes
     assert second.get(ANNA) is None
     first.put(ANNA, tensors(7))
-    found = second.get(ANNA)
-    assert found is not None
-    assert all(torch.equal(one, other) for one, other in zip(found, tensors(7), strict=True))
+    stored = second.get(ANNA)
+    assert stored is not None
+    assert all(torch.equal(one, other) for one, other in zip(stored, tensors(7), strict=True))
 
 
 @pytest.mark.parametrize(

@@ -176,10 +176,10 @@ class Desk:
             return self.scorer.read(profiles)
         # the texts of other stories may have changed, in each process at another moment
         of_bundle = [all(self.recommender.stories.rows([*one.clicked, *one.skipped])) for one in profiles]
-        found = [shared.get(one) if same else None for one, same in zip(profiles, of_bundle, strict=True)]
-        rest = iter(self.scorer.read([one for one, known in zip(profiles, found, strict=True) if known is None]))
+        stored = [shared.get(one) if same else None for one, same in zip(profiles, of_bundle, strict=True)]
+        rest = iter(self.scorer.read([one for one, known in zip(profiles, stored, strict=True) if known is None]))
         readers = []
-        for profile, same, known in zip(profiles, of_bundle, found, strict=True):
+        for profile, same, known in zip(profiles, of_bundle, stored, strict=True):
             if known is None:
                 reader = next(rest)
                 if same and reader.fast is not None:

@@ -1,4 +1,4 @@
-"""What a supervisor and a worker say to each other: JSON documents over a pair of sockets."""
+"""Messages between a supervisor and a worker: JSON documents over a pair of sockets."""
 
 import json
 import threading
