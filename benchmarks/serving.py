@@ -8,6 +8,11 @@ those behind it.
 
 The service gets one core, and two for the whole catalogue; the load gets the others. Processor time is that of the
 service, for feedback and rankings together, divided by the rankings. It depends little on what else the machine does.
+
+    python benchmarks/serving.py --workers 1 2 4 --store postgresql:///empty --page docs/results/bench/workers.md
+
+compares numbers of workers, which share all cores with the load. `--store` names an empty database, whose tables are
+removed after each measurement. Processor time is that of all processes of the service, without the database's.
 """
 
 import argparse
@@ -137,8 +142,8 @@ class Load:
         phase.errors[kind] += status != 200
         phase.fallbacks += b'"fallback":true' in content
 
-    def everybody(self, callers: int) -> None:
-        """Rank for every user and every story once, so that caches are as in a service that runs for long."""
+    def everybody(self, callers: int, times: int = 1) -> None:
+        """Rank for every user and every story, so that caches are as in a service that runs for long."""
 
         async def call(users: list[str]) -> None:
             connection = Connection(self._service.port)
@@ -148,7 +153,8 @@ class Load:
             connection.close()
 
         async def calls() -> None:
-            await asyncio.gather(*(call(self._users[first::callers]) for first in range(callers)))
+            for _ in range(times):
+                await asyncio.gather(*(call(self._users[first::callers]) for first in range(callers)))
 
         asyncio.run(calls())
 
@@ -202,10 +208,25 @@ class Service:
     def __init__(self, process: subprocess.Popen[str], port: int) -> None:
         self.process, self.port = process, port
 
+    @property
+    def workers(self) -> list[int]:
+        """The processes of the workers; empty for a service that is one process."""
+        return [int(child) for child in (_task(self.process.pid) / "children").read_text().split()]
+
     def processor(self) -> float:
-        """Seconds of processor time so far."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        """Seconds of processor time of all processes so far."""
+        seconds = 0.0
+        for process in (self.process.pid, *self.workers):
+            fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+            seconds += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return seconds
+
+    def proportional(self) -> list[float]:
+        """Megabytes of each process, of shared pages its part (PSS): the supervisor first, then the workers."""
+        return [
+            int(re.search(r"^Pss: +(\d+)", Path(f"/proc/{process}/smaps_rollup").read_text(), re.MULTILINE)[1]) / 1024
+            for process in (self.process.pid, *self.workers)
+        ]
 
     def megabytes(self, kind: str) -> float:
         """Memory: VmRSS is that of now, VmHWM the largest so far."""
@@ -219,11 +240,18 @@ class Service:
                 os.sched_setaffinity(int(thread.name), cores)
 
 
+def _task(process: int) -> Path:
+    return Path(f"/proc/{process}/task/{process}")
+
+
 @contextmanager
-def serving(bundle: Path, folder: Path, cores: set[int]) -> Iterator[Service]:
+def serving(
+    bundle: Path, folder: Path, cores: set[int], store: str | None = None, workers: int = 1
+) -> Iterator[Service]:
     """The service while the block runs."""
+    url = store or f"sqlite:///{folder}/store.db"
     process = subprocess.Popen(
-        [sys.executable, "-m", "drpn.cli", "serve", bundle, "--store", f"sqlite:///{folder}/store.db", "--port", "0"],
+        [sys.executable, "-m", "drpn.cli", "serve", bundle, "--store", url, "--port", "0", "--workers", str(workers)],
         env=os.environ | {"OMP_NUM_THREADS": "1"},
         stdout=subprocess.DEVNULL,
         stderr=(folder / "log").open("w"),
@@ -287,6 +315,78 @@ def measure(bundle: Path, scratch: Path, options: argparse.Namespace) -> dict[st
     }
 
 
+def measure_workers(bundle: Path, scratch: Path, options: argparse.Namespace, workers: int) -> dict[str, Any]:
+    """The figures of one number of workers; nothing is pinned."""
+    data = Bundle.open(bundle).data
+    known, stories = list(data.user_ids)[1:], list(data.news_ids)[1:]
+    with serving(bundle, scratch, set(os.sched_getaffinity(0)), options.store, workers) as service:
+        load = Load(service, known[: options.visitors], stories)
+        # a connection may lead to any worker: after three times their number, 95 % of users have been at each of them
+        callers = workers * options.callers
+        load.everybody(callers, times=1 if workers == 1 else 3 * workers)
+        phases = [
+            load.paced(options.rate, options.seconds),
+            load.saturated(f"{options.callers} callers for each worker", callers, options.seconds),
+        ]
+        megabytes = [round(one) for one in service.proportional()]
+    if options.store:
+        empty(options.store)
+    return {
+        "users": len(known),
+        "stories": len(stories),
+        "visitors": min(options.visitors, len(known)),
+        "phases": [row for phase in phases for row in phase.rows()],
+        "megabytes": megabytes,
+    }
+
+
+def empty(url: str, *, only_check: bool = False) -> None:
+    """Remove the tables of a service from a database, or refuse one that has some."""
+    import psycopg
+
+    with psycopg.connect(url) as connection:
+        if not only_check:
+            connection.execute("DROP SCHEMA drpn CASCADE")
+        elif connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = 'drpn'").fetchone():
+            raise SystemExit("the database holds a store; name an empty one")
+
+
+def compare_workers(options: argparse.Namespace) -> None:
+    """Measure some numbers of workers, print, write."""
+    if options.store:
+        empty(options.store, only_check=True)
+    results: dict[str, Any] = {}
+    for workers in options.workers:
+        with tempfile.TemporaryDirectory() as name:
+            bundle = options.bundle or bundle_in(
+                options.folder or Path(name), options.users, options.news, options.models[0]
+            )
+            results[str(workers)] = measure_workers(bundle, Path(name), options, workers)
+    rows = [[int(workers), *row.values()] for workers, facts in results.items() for row in facts["phases"]]
+    heads = ["workers", *HEADS.values()]
+    notes = []
+    for workers, facts in results.items():
+        first, *rest = facts["megabytes"]
+        parts = f", {first:,} for the supervisor and {', '.join(f'{one:,}' for one in rest)} for the workers"
+        name = f"{workers} workers" if rest else "One worker"
+        notes.append(f"{name}: {sum(facts['megabytes']):,} MB of memory{parts if rest else ''}.")
+    table(heads, rows)
+    print("", *notes, sep="\n")
+    leave("workers", {"feedback": FEEDBACK, "candidates": CANDIDATES, "workers": results}, [], options.out)
+    if options.page:
+        any_one = next(iter(results.values()))
+        text = [
+            f"Rankings of {CANDIDATES} random candidates by {options.models[0]}, with {any_one['users']:,} users and "
+            f"{any_one['stories']:,} live stories; requests for {any_one['visitors']:,} users, {FEEDBACK:.0%} of them "
+            f"feedback. The store is in {'PostgreSQL' if options.store else 'SQLite'}. Workers, load"
+            f"{' and database' if options.store else ''} share all cores. Processor time is that of all processes of "
+            "the service for feedback and rankings together. Memory is the proportional set size at the end: a page "
+            "that several processes share counts once.",
+            " ".join(notes),
+        ]
+        markdown(options.page, "Workers of one service", heads, rows, text, "serving")
+
+
 def sentence(model: str, facts: dict[str, Any]) -> str:
     """The measurements in words."""
     return (
@@ -305,12 +405,19 @@ def main() -> None:
     parser.add_argument("--visitors", type=int, default=10_000, help="users that requests come from")
     parser.add_argument("--news", type=int, default=20_000)
     parser.add_argument("--rate", type=float, default=50.0, help="requests per second of the first phase")
-    parser.add_argument("--callers", type=int, default=8, help="connections of the second phase")
+    parser.add_argument("--callers", type=int, default=8, help="connections of the second phase, for each worker")
     parser.add_argument("--seconds", type=float, default=30.0, help="for each phase")
     parser.add_argument("--folder", type=Path, help="keep bundles here, and use them again")
+    parser.add_argument("--workers", type=int, nargs="+", help="compare these numbers of workers instead")
+    parser.add_argument("--store", help="URL of an empty database; with --workers, by default a file")
     parser.add_argument("--page", type=Path, help="write the table as Markdown, too")
     parser.add_argument("--out", type=Path, default=OUT)
     options = parser.parse_args()
+    if options.store and not options.workers:
+        parser.error("--store needs --workers")
+    if options.workers:
+        compare_workers(options)
+        return
     results: dict[str, Any] = {}
     for model in ["given"] if options.bundle else options.models:
         with tempfile.TemporaryDirectory() as name:

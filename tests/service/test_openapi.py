@@ -26,6 +26,8 @@ from drpn.service.settings import NewsroomSettings
 from drpn.service.variants import Variant
 from drpn.store.opening import open_store
 from drpn.store.records import Story
+from postgres_server import PostgresServer
+from service.server import FOUR, Server, serving
 
 CHECKS = [
     not_a_server_error,
@@ -69,15 +71,41 @@ class Services:
         await self._app(scope, receive, send)
 
 
-@pytest.fixture
-def services(tmp_path: Path, run_path: Path) -> Iterator[Services]:
-    with closing(Services(tmp_path, run_path)) as services:
-        yield services
+class Workers:
+    """A service of four workers on a store in PostgreSQL."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+
+    def renew(self) -> None:
+        """Keep what is stored: an empty store would take a new service."""
+
+
+@pytest.fixture(scope="module")
+def workers(run_path: Path, postgres: PostgresServer) -> Iterator[Workers]:
+    url = postgres.database()
+    with serving(run_path, url, "--bundles", run_path.parent, *FOUR) as server:
+        stories = [{"news_id": "storm", "title": "Storm closes the harbours"}, {"news_id": "chess", "title": "Chess"}]
+        assert server.call("PUT", "/v1/news", {"stories": stories})[0] == 200
+        yield Workers(server)
+        assert len(server.workers()) == 4
+        assert "another one is started" not in "".join(server.lines)
+
+
+@pytest.fixture(params=["one", pytest.param("postgresql-4", marks=pytest.mark.real)])
+def services(tmp_path: Path, run_path: Path, request: pytest.FixtureRequest) -> Iterator[Services | Workers]:
+    if request.param == "one":
+        with closing(Services(tmp_path, run_path)) as services:
+            yield services
+    else:
+        yield request.getfixturevalue("workers")
 
 
 @pytest.fixture
-def schema(services: Services) -> Any:
+def schema(services: Services | Workers) -> Any:
     """The document of a service with a trained model."""
+    if isinstance(services, Workers):
+        return schemathesis.openapi.from_url(f"{services.server.url}/openapi.json")
     return schemathesis.openapi.from_asgi("/openapi.json", services)
 
 
@@ -100,7 +128,7 @@ def test_every_route_answers_as_documented(schema: Any, examples: int, mode: Gen
 
 
 @pytest.mark.parametrize(("examples", "steps"), [(5, 6), pytest.param(200, 12, marks=pytest.mark.slow)])
-def test_links_between_routes(schema: Any, services: Services, examples: int, steps: int) -> None:
+def test_links_between_routes(schema: Any, services: Services | Workers, examples: int, steps: int) -> None:
     class Machine(schema.as_state_machine()):  # type: ignore[misc]
         def setup(self) -> None:
             services.renew()  # what happens depends on the calls of one example alone

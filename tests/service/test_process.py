@@ -1,6 +1,7 @@
 """`drpn serve` as a process: it starts, answers, stops in order, and survives kills."""
 
 import http.client
+import os
 import random
 import signal
 import socket
@@ -13,7 +14,7 @@ import pytest
 
 from drpn.store.opening import open_store
 from drpn.store.records import ClickCounted, Impression
-from service.server import Server, exchange, serving, start
+from service.server import FOUR, ONE, Server, exchange, serving, start
 from terminal import start_command
 
 CALLERS = 4
@@ -107,10 +108,11 @@ def test_log_of_the_process_holds_no_user(server: Server) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("workers", [ONE, pytest.param(FOUR, marks=pytest.mark.real)], ids=["one", "4"])
 def test_a_signal_finishes_requests_and_closes_the_store(
-    run_path: Path, tmp_path: Path, number: signal.Signals
+    run_path: Path, tmp_path: Path, number: signal.Signals, workers: tuple[object, ...]
 ) -> None:
-    server = start(run_path, tmp_path / "store.db")
+    server = start(run_path, tmp_path / "store.db", *workers)
     acknowledged = Load(server, round_number=0)
     time.sleep(0.5)
     code = server.stop(number)
@@ -125,30 +127,45 @@ def test_a_signal_finishes_requests_and_closes_the_store(
 @pytest.mark.parametrize(
     "kills", [3, pytest.param(10, marks=pytest.mark.real), pytest.param(200, marks=pytest.mark.slow)]
 )
-@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgresql", marks=pytest.mark.real)])
+@pytest.mark.parametrize(
+    ("kind", "workers"),
+    [
+        ("sqlite", ONE),
+        pytest.param("postgresql", ONE, marks=pytest.mark.real),
+        pytest.param("sqlite", FOUR, marks=pytest.mark.real),
+        pytest.param("postgresql", FOUR, marks=pytest.mark.real),
+    ],
+    ids=["sqlite", "postgresql", "sqlite-4", "postgresql-4"],
+)
 def test_kills_lose_no_acknowledged_event(
-    run_path: Path, tmp_path: Path, kills: int, kind: str, request: pytest.FixtureRequest
+    run_path: Path, tmp_path: Path, kills: int, kind: str, workers: tuple[object, ...], request: pytest.FixtureRequest
 ) -> None:
+    """With several workers, one of them is killed, and now and then all processes at once."""
     chance, acknowledged = random.Random(kills), set[str]()
     url = f"sqlite:///{tmp_path}/store.db" if kind == "sqlite" else request.getfixturevalue("postgres").database()
-    server = start(run_path, url)
+    server = start(run_path, url, *workers)
     for number in range(kills):
         load = Load(server, round_number=number)
         time.sleep(0.05 + 0.8 * chance.random())
-        assert server.stop(signal.SIGKILL) == -signal.SIGKILL
+        everything = not workers or number % 8 == 7
+        if everything:
+            server.kill()
+        else:
+            os.kill(chance.choice(server.workers()), signal.SIGKILL)
         load.join()
         acknowledged |= load.names
         before = stored(url)
         assert acknowledged <= before.keys()
         assert set(before.values()) <= {1}
-        server = start(run_path, url)
+        if everything:
+            server = start(run_path, url, *workers)
         for caller in range(CALLERS):  # the last requests again, and the next ones, which may be stored already
             for later in range(2):
                 name = f"{number}-{caller}-{load.counts[caller] - 1 + later}"
                 if not name.endswith("--1"):
                     status, answer = send(server, name)
                     assert (status, answer["repeated"]) == (200, f"impression {name}" in before)
-    server.stop(signal.SIGKILL)
+    server.kill()
     counts = stored(url)
     assert set(counts.values()) == {1}
     assert acknowledged <= counts.keys()
@@ -156,10 +173,10 @@ def test_kills_lose_no_acknowledged_event(
 
 
 class Load:
-    """Callers that report page views and clicks until the service is gone."""
+    """Callers that report page views and clicks until the service, or their worker, is gone."""
 
     def __init__(self, server: Server, round_number: int) -> None:
-        self._server, self._round = server, round_number
+        self._server, self._round, self._stopped = server, round_number, threading.Event()
         self.names: set[str] = set()
         """The events that were acknowledged."""
         self.counts = [0] * CALLERS
@@ -171,7 +188,7 @@ class Load:
     def _call(self, caller: int) -> None:
         connection = http.client.HTTPConnection(self._server.host, self._server.port, timeout=30)
         try:
-            while True:
+            while not self._stopped.is_set():
                 name = f"{self._round}-{caller}-{self.counts[caller]}"
                 status, _ = exchange(connection, "POST", "/v1/impressions", page(name), Idempotency_Key=f"i-{name}")
                 assert status == 200
@@ -190,6 +207,7 @@ class Load:
             connection.close()
 
     def join(self) -> None:
+        self._stopped.set()
         for thread in self._threads:
             thread.join()
 

@@ -1,17 +1,29 @@
 """Bundles are replaced while the service answers."""
 
 import http.client
+import os
 import shutil
+import signal
 import threading
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from service.server import Server, exchange, serving
+from service.server import FOUR, ONE, Client, Server, exchange, serving
 
 
 @pytest.mark.parametrize("reloads", [5, pytest.param(50, marks=pytest.mark.slow)])
-def test_reloads_under_load_lose_no_request(run_path: Path, tmp_path: Path, reloads: int) -> None:
+@pytest.mark.parametrize(
+    ("kind", "workers"),
+    [("sqlite", ONE), pytest.param("postgresql", FOUR, marks=pytest.mark.real)],
+    ids=["one", "postgresql-4"],
+)
+def test_reloads_under_load_lose_no_request(
+    run_path: Path, tmp_path: Path, reloads: int, kind: str, workers: tuple[object, ...], request: pytest.FixtureRequest
+) -> None:
+    store = tmp_path / "store.db" if kind == "sqlite" else request.getfixturevalue("postgres").database()
     bundles = tmp_path / "bundles"
     for name in ("first", "second", "broken", "newer", "partial"):
         shutil.copytree(run_path / "bundle", bundles / name)
@@ -22,22 +34,45 @@ def test_reloads_under_load_lose_no_request(run_path: Path, tmp_path: Path, relo
     manifest = bundles / "newer" / "manifest.json"
     manifest.write_text(manifest.read_text().replace('"format": 1', '"format": 999'))
     (bundles / "partial" / "news" / "recent.npy").unlink()
-    with serving(bundles / "first", tmp_path / "store.db", "--bundles", bundles) as server:
+    with serving(bundles / "first", store, "--bundles", bundles, *workers) as server:
+        callers = server.clients() if workers else [server]
         load = Load(server)
-        served = set()
         for number in range(reloads):
-            name = ("second", "first")[number % 2]
-            assert server.call("POST", "/v1/reload", {"bundle": name})[0] == 200
-            served.add(server.call("POST", "/v1/rank", {"user_id": "anna"})[1]["bundle"])
-        for name in ("broken", "newer", "partial"):
-            before = server.call("POST", "/v1/rank", {"user_id": "anna"})[1]["bundle"]
-            status, answer = server.call("POST", "/v1/reload", {"bundle": name})
+            name, caller = ("second", "first")[number % 2], callers[number % len(callers)]
+            assert caller.call("POST", "/v1/reload", {"bundle": name})[0] == 200
+            assert ranking_bundles(callers) == [name] * len(callers)
+        for number, name in enumerate(("broken", "newer", "partial")):
+            before = ranking_bundles(callers)
+            status, answer = callers[number % len(callers)].call("POST", "/v1/reload", {"bundle": name})
             assert (status, answer["error"]["code"]) == (422, "bad_bundle"), answer
-            assert server.call("POST", "/v1/rank", {"user_id": "anna"})[1]["bundle"] == before
+            assert ranking_bundles(callers) == before
         load.stop()
         assert set(load.statuses) == {200}
         assert len(load.statuses) > 2 * reloads
-        assert len(served) == 2
+
+
+def ranking_bundles(callers: Sequence[Server | Client]) -> list[str]:
+    """The bundle with which each worker ranks."""
+    return [caller.call("POST", "/v1/rank", {"user_id": "anna"})[1]["bundle"] for caller in callers]
+
+
+@pytest.mark.real
+def test_a_worker_that_starts_later_has_the_new_bundle(run_path: Path, tmp_path: Path) -> None:
+    bundles = tmp_path / "bundles"
+    for name in ("first", "second", "third"):
+        shutil.copytree(run_path / "bundle", bundles / name)
+    with serving(bundles / "first", tmp_path / "store.db", "--bundles", bundles, "--workers", 2) as server:
+        assert server.call("POST", "/v1/reload", {"bundle": "second"})[0] == 200
+        old = server.workers()
+        os.kill(old[0], signal.SIGKILL)
+        # a reload while a worker is missing or loads must not leave it behind
+        assert server.call("POST", "/v1/reload", {"bundle": "third"})[0] == 200
+        os.kill(old[1], signal.SIGKILL)
+        end = time.monotonic() + 60
+        while time.monotonic() < end and (set(server.workers()) & set(old) or len(server.workers()) < 2):
+            time.sleep(0.1)
+        server.wait_for_workers(2)
+        assert ranking_bundles(server.clients()) == ["third", "third"]
 
 
 class Load:

@@ -1,4 +1,4 @@
-"""Several services on one store in PostgreSQL, as on several machines."""
+"""Several services on one store in PostgreSQL, as on several machines, and several workers of one service."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -7,20 +7,38 @@ from pathlib import Path
 import pytest
 
 from postgres_server import PostgresServer
-from service.server import Server, serving
+from service.server import FOUR, Client, Server, serving
 
 pytestmark = pytest.mark.real
 
 
-@pytest.fixture(scope="module")
-def servers(run_path: Path, postgres: PostgresServer) -> Iterator[tuple[Server, Server]]:
-    url = postgres.database()
+Caller = Server | Client
+
+
+@pytest.fixture(scope="module", params=["services", "workers", "workers on SQLite"])
+def servers(
+    run_path: Path, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Caller, Caller]]:
+    """Two services, or connections to two workers of one."""
     with ExitStack() as stack:
-        first, second = (stack.enter_context(serving(run_path, url)) for _ in range(2))
-        yield first, second
+        if request.param == "services":
+            url = request.getfixturevalue("postgres").database()
+            first, second = (stack.enter_context(serving(run_path, url)) for _ in range(2))
+            yield first, second
+        elif request.param == "workers":
+            url = request.getfixturevalue("postgres").database()
+            yield some_clients(stack.enter_context(serving(run_path, url, *FOUR)))
+        else:
+            file = tmp_path_factory.mktemp("several") / "store.db"
+            yield some_clients(stack.enter_context(serving(run_path, file, "--workers", 2)))
 
 
-def test_feedback_through_one_counts_in_the_next_request_through_another(servers: tuple[Server, Server]) -> None:
+def some_clients(server: Server) -> tuple[Client, Client]:
+    first, *_, last = server.clients()
+    return first, last
+
+
+def test_feedback_through_one_counts_in_the_next_request_through_another(servers: tuple[Caller, Caller]) -> None:
     first, second = servers
     for number in range(5):
         status, ranking = first.call("POST", "/v1/rank", {"user_id": "anna", "count": 5})
@@ -42,11 +60,11 @@ def test_feedback_through_one_counts_in_the_next_request_through_another(servers
         assert clicked in [entry["news_id"] for entry in profiles[0]["clicked"]]
 
 
-def test_stories_and_takedowns_reach_every_service(servers: tuple[Server, Server]) -> None:
+def test_stories_and_takedowns_reach_every_service(servers: tuple[Caller, Caller]) -> None:
     first, second = servers
     story = {"news_id": "flash", "title": "Storm closes the harbours", "category": "weather"}
 
-    def ranked(server: Server) -> bool:
+    def ranked(server: Caller) -> bool:
         _, ranking = server.call("POST", "/v1/rank", {"user_id": "ben", "count": 1000})
         return "flash" in [row["news_id"] for row in ranking["stories"]]
 
@@ -56,6 +74,28 @@ def test_stories_and_takedowns_reach_every_service(servers: tuple[Server, Server
     assert second.call("DELETE", "/v1/news/flash")[0] == 200
     assert not ranked(second)
     assert not ranked(first)
+
+
+def test_an_erased_user_is_gone_everywhere(servers: tuple[Caller, Caller]) -> None:
+    first, second = servers
+    story = first.call("POST", "/v1/rank", {"user_id": "emil", "count": 1})[1]["stories"][0]["news_id"]
+    page = {"impression_id": "e1", "user_id": "emil", "shown": [{"news_id": story, "clicked": True}]}
+    assert first.call("POST", "/v1/impressions", page)[0] == 200
+    assert second.call("GET", "/v1/users/emil")[0] == 200
+    assert is_known(second, "emil")
+    assert first.call("DELETE", "/v1/users/emil")[0] == 200
+    for server in servers:
+        assert not is_known(server, "emil")
+        assert not server.call("GET", "/v1/users/emil")[1].get("clicked")
+
+
+def is_known(server: Caller, user: str) -> bool:
+    """Whether the model knows a user; a busy machine may answer with popular stories, which do not say it."""
+    for _ in range(50):
+        answer = server.call("POST", "/v1/rank", {"user_id": user, "count": 3})[1]
+        if not answer["fallback"]:
+            return bool(answer["known"])
+    raise AssertionError("the model never answered in time")
 
 
 def test_the_password_is_not_printed(run_path: Path, postgres: PostgresServer) -> None:

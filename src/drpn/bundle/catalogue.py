@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -12,12 +12,16 @@ from drpn.layers.tables import map_tables
 from drpn.models.base import ClickModel
 from drpn.models.encode import empty_like, encode_all
 
+if TYPE_CHECKING:
+    from drpn.bundle.shared_tables import SharedTables
+
 
 class StoryCatalogue:
     """Stories by id, with their rows in the model's encoded tables; position 0 is padding.
 
     A story of the bundle is encoded when it is first asked for. If the model reads graph neighbours of candidates, all
-    stories of the bundle are encoded at once, because the neighbours of a story must be there too.
+    stories of the bundle are encoded at once, because the neighbours of a story must be there too. Processes that share
+    their tables have the live stories in them from the start.
     """
 
     def __init__(
@@ -26,8 +30,14 @@ class StoryCatalogue:
         news: NewsRows,
         news_ids: Iterable[str],
         derive: Callable[[ClickModel, Any], Any] | None = None,
+        *,
+        live: Iterable[str] = (),
+        shared: "SharedTables | None" = None,
     ) -> None:
-        """`derive` makes further tables from encoded stories; once it returns None, there are none."""
+        """`derive` makes further tables from encoded stories; once it returns None, there are none.
+
+        With `shared`, the `live` stories are encoded by one process for all.
+        """
         self._model, self._news, self._derive = model, news, derive
         self._rows = {news_id: row for row, news_id in enumerate(news_ids) if row}
         self._positions: dict[str, int] = {}
@@ -42,6 +52,10 @@ class StoryCatalogue:
         self.derived: Any = None
         """The tables that `derive` makes; None without."""
         at_once = "news_neighbours" in model.needs
+        if shared is not None:
+            self._share(shared, list(self._rows) if at_once else [news_id for news_id in live if news_id in self._rows])
+            self._pinned = self._used if at_once else 0
+            return
         self._place(news if at_once else news.part(torch.zeros(1, dtype=torch.int64)))
         self.encodings -= 1  # padding is not a story
         if at_once:
@@ -124,6 +138,21 @@ class StoryCatalogue:
             else:
                 _write(self.derived, where, derived)
         return positions
+
+    @torch.no_grad()
+    def _share(self, shared: "SharedTables", first: list[str]) -> None:
+        """Begin with tables of some stories of the bundle that other processes have, too."""
+        rows = torch.tensor([0, *(self._rows[news_id] for news_id in first)])
+
+        def encode(part: slice) -> tuple[Any, Any]:
+            encoded = encode_all(self._model, self._news.part(rows[part]))
+            return encoded, None if self._derive is None else self._derive(self._model, encoded)
+
+        self.encoded, self.derived, self._capacity = shared.open(len(rows), encode)
+        if self.derived is None:
+            self._derive = None
+        self._positions = {news_id: position for position, news_id in enumerate(first, start=1)}
+        self._used, self.encodings = len(rows), len(first)
 
     def _next_position(self) -> int:
         self._used += 1

@@ -205,8 +205,11 @@ class Bundle:
     data: Dataset
 
     @classmethod
-    def open(cls, path: Path) -> "Bundle":
-        """Read the bundle at `path` and verify all its checksums."""
+    def open(cls, path: Path, *, mapped: bool = False) -> "Bundle":
+        """Read the bundle at `path` and verify all its checksums.
+
+        With `mapped`, the weights stay in their file: processes that open the same bundle share one copy of them.
+        """
         manifest = _read_manifest(path)
         reader = ArrayReader(path, manifest["files"], error=RunError, remedy=_REMEDY)
         reader.verify()
@@ -227,7 +230,8 @@ class Bundle:
         )
         model = entry.model(settings, shape)
         try:
-            model.load_state_dict(_stories_met(model, data) | _read_weights(reader.file(WEIGHTS)))
+            weights = _stories_met(model, data) | _read_weights(reader.file(WEIGHTS))
+            model.load_state_dict(weights, assign=mapped)
         except RuntimeError as error:
             raise RunError(f"{path / WEIGHTS} does not fit the settings of {path / MANIFEST}; train again") from error
         return cls(path, manifest, model.eval(), settings, data)

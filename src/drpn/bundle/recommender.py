@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -25,6 +25,9 @@ from drpn.errors import SettingsError
 from drpn.models.base import ClickModel
 from drpn.state.profile import Profile
 
+if TYPE_CHECKING:
+    from drpn.bundle.shared_tables import SharedTables
+
 _SCORES_AT_ONCE = {"cpu": 1 << 16, "cuda": 1 << 20}
 _USERS_AT_ONCE = 256
 
@@ -40,8 +43,10 @@ class Recommender:
         bundle: Bundle,
         device: torch.device | None = None,
         derive: Callable[[ClickModel, Any], Any] | None = None,
+        shared: "SharedTables | None" = None,
     ) -> None:
-        """`derive` makes tables from encoded stories that a server keeps (see `StoryCatalogue`)."""
+        """`derive` makes tables from encoded stories that a server keeps, `shared` has them for several processes (see
+        `StoryCatalogue`)."""
         self.bundle = bundle
         self.model = bundle.model.to(device or pick_device())
         self._tables = Tables.from_dataset(self.model.limit(bundle.data), torch.device("cpu"), needs=self.model.needs)
@@ -49,10 +54,12 @@ class Recommender:
         self._reader = StoryReader(
             bundle.data, self._tables.news, settings["category_words"], settings.get("entities", 0)
         )
-        self.stories = StoryCatalogue(self.model, self._tables.news, bundle.news_ids, derive)
-        self._users = {name: row for row, name in enumerate(bundle.data.user_ids) if row}
         recent = np.flatnonzero(bundle.data.arrays.array("news/recent"))
         self._live = dict.fromkeys(bundle.data.news_ids[int(row)] for row in recent)
+        self.stories = StoryCatalogue(
+            self.model, self._tables.news, bundle.news_ids, derive, live=self._live, shared=shared
+        )
+        self._users = {name: row for row, name in enumerate(bundle.data.user_ids) if row}
         self._added: dict[str, NewStory] = {}
         self._facts = StoryFacts(bundle, self._reader)
         self._recorded = RecordedProfiles(clicked=bundle.data.clicked.shape[1], skipped=bundle.data.skipped.shape[1])

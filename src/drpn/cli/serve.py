@@ -63,6 +63,9 @@ def serve(
             "see docs/serving.md. 0 turns it off.",
         ),
     ] = 1.5,
+    workers: Annotated[
+        int, typer.Option(min=1, max=256, help="Processes that answer, at one address and on one store.")
+    ] = 1,
 ) -> None:
     """Serve rankings over HTTP, and learn from feedback at once.
 
@@ -92,6 +95,7 @@ def serve(
         bundles=bundles,
         key_file=key_file,
         settings=NewsroomSettings(skip_discount=skip_discount),
+        workers=workers,
         progress=progress.for_terminal(),
     )
 

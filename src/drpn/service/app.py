@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -23,7 +24,7 @@ from drpn.service.page.routes import add_page
 from drpn.service.routes.documentation import add_documentation, openapi_document
 from drpn.service.routes.events import event_routes
 from drpn.service.routes.news import news_routes
-from drpn.service.routes.operations import operation_routes
+from drpn.service.routes.operations import Reload, operation_routes
 from drpn.service.routes.ranking import rank_routes
 from drpn.service.routes.users import user_routes
 from drpn.store.base import Store
@@ -37,13 +38,20 @@ _HTTP = {
 }
 
 
-def create_app(newsroom: Newsroom, store: Store, settings: HttpSettings | None = None) -> ASGIApp:
+def create_app(
+    newsroom: Newsroom,
+    store: Store,
+    settings: HttpSettings | None = None,
+    *,
+    reload_all: Reload | None = None,
+    metrics_folder: Path | None = None,
+) -> ASGIApp:
     """The HTTP interface of a newsroom and its store, which the caller closes after the application has stopped.
 
-    Pages for people can be added at `/`: no route of this interface is there.
+    One of several workers gives a function that loads a bundle in all of them, and the folder of their metrics.
     """
     settings = settings or HttpSettings()
-    metrics, access = Metrics(), Access(store, settings)
+    metrics, access = Metrics(metrics_folder), Access(store, settings)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -66,7 +74,7 @@ def create_app(newsroom: Newsroom, store: Store, settings: HttpSettings | None =
         *event_routes(newsroom),
         *rank_routes(newsroom),
         *user_routes(newsroom),
-        *operation_routes(newsroom, store, settings, metrics),
+        *operation_routes(newsroom, store, settings, metrics, reload_all=reload_all),
     ]
     direct = {}
     for endpoint in endpoints:

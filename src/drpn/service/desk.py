@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from drpn.batches.batch import Context
 from drpn.bundle.context import Asked, CountedView
-from drpn.bundle.files import Bundle
+from drpn.bundle.fast_fusion import FastUser
+from drpn.bundle.files import Bundle, pick_device
 from drpn.bundle.recommender import Recommender
 from drpn.bundle.scoring import ProfileStories, ReadProfile, Scorer, derived_tables
 from drpn.errors import SettingsError
@@ -24,6 +25,10 @@ from drpn.service.views import PageView, PageViews
 from drpn.state.profile import Profile
 from drpn.store.base import Store
 from drpn.store.records import ClickCounted, Erased, Impression, LoggedEvent, NewsPut, Seed, TakenDown
+
+if TYPE_CHECKING:
+    from drpn.bundle.shared_readers import SharedReaders
+    from drpn.bundle.shared_tables import SharedTables
 
 _EVENTS_AT_ONCE = 1000
 _NOBODY = ProfileStories(0, (), ())
@@ -46,17 +51,18 @@ class ScoreRequest(NamedTuple):
 class Desk:
     """A bundle that ranks, with the profiles, counts and stories of a store. For one thread at a time."""
 
-    def __init__(self, path: Path, store: Store, *, cached_readers: int) -> None:
-        """Open a bundle and follow the log to its end."""
+    def __init__(self, path: Path, store: Store, *, cached_readers: int, shared: Path | None = None) -> None:
+        """Open a bundle and follow the log to its end; processes with the same folder `shared` share its tables."""
         self.path = path
-        self.bundle = Bundle.open(path)
+        self.bundle = Bundle.open(path, mapped=shared is not None)
         folder = path.resolve()
         self.name = folder.parent.name if folder.name == "bundle" else folder.name
-        self.recommender = Recommender(self.bundle, derive=derived_tables)
+        self.recommender = Recommender(self.bundle, derive=derived_tables, shared=_shared_tables(shared, path))
         self.scorer = Scorer(self.recommender.model, self.recommender.tables, self.recommender.stories)
         self.stories = LiveStories(self.recommender)
         self.popularity = Popularity()
         self._store, self._size = store, cached_readers
+        self._shared_readers = _shared_readers(shared, path, cached_readers)
         self._read: OrderedDict[str, tuple[ProfileStories, ReadProfile]] = OrderedDict()
         self._profiles: dict[str, tuple[KnownUser, int, ProfileStories]] = {}
         self.hits = self.misses = 0
@@ -155,13 +161,33 @@ class Desk:
             else:
                 self.misses += 1
                 missing.setdefault((user, request.profile), []).append(place)
-        for (user, profile), read in zip(missing, self.scorer.read([key[1] for key in missing]), strict=True):
+        for (user, profile), read in zip(missing, self._encoded([key[1] for key in missing]), strict=True):
             self._read[user] = profile, read
             self._read.move_to_end(user)
             readers |= dict.fromkeys(missing[user, profile], read)
         while len(self._read) > self._size:
             self._read.popitem(last=False)
         return [readers[place] for place in range(len(requests))]
+
+    def _encoded(self, profiles: list[ProfileStories]) -> list[ReadProfile]:
+        """Users as the model encodes them; what another process has encoded is taken from there."""
+        shared = self._shared_readers
+        if shared is None:
+            return self.scorer.read(profiles)
+        # the texts of other stories may have changed, in each process at another moment
+        of_bundle = [all(self.recommender.stories.rows([*one.clicked, *one.skipped])) for one in profiles]
+        stored = [shared.get(one) if same else None for one, same in zip(profiles, of_bundle, strict=True)]
+        rest = iter(self.scorer.read([one for one, known in zip(profiles, stored, strict=True) if known is None]))
+        readers = []
+        for profile, same, known in zip(profiles, of_bundle, stored, strict=True):
+            if known is None:
+                reader = next(rest)
+                if same and reader.fast is not None:
+                    shared.put(profile, reader.fast)
+            else:
+                reader = ReadProfile(profile, FastUser(*known), None)
+            readers.append(reader)
+        return readers
 
     def _contexts(self, requests: Sequence[ScoreRequest]) -> list[Context]:
         counts = self.recommender.counts
@@ -261,3 +287,22 @@ class Desk:
             for story in what.shown:
                 if story.clicked:
                     self.popularity.add(story.news_id, seconds)
+
+
+def _shared_tables(folder: Path | None, bundle: Path) -> "SharedTables | None":
+    """The tables that processes share; a GPU has its own."""
+    if folder is None or pick_device().type != "cpu":
+        return None
+    from drpn.bundle.shared_tables import SharedTables  # not on every system
+
+    return SharedTables(folder, bundle)
+
+
+def _shared_readers(folder: Path | None, bundle: Path, places: int) -> "SharedReaders | None":
+    """The users that processes share."""
+    if folder is None:
+        return None
+    from drpn.bundle.shared_readers import SharedReaders
+    from drpn.bundle.shared_tables import tables_name
+
+    return SharedReaders(folder / f"{tables_name(bundle)}.readers", places)

@@ -12,12 +12,13 @@ from concurrent.futures import Future
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from drpn.bundle.card import card, trained
 from drpn.bundle.files import CARD
-from drpn.errors import DrpnError, RunError, SettingsError, StoreError
+from drpn.errors import DrpnError, OverloadError, RunError, SettingsError, StoreError
 from drpn.service.batching import Batcher, Waiting
 from drpn.service.desk import Desk, ScoreRequest
 from drpn.service.explaining import explain
@@ -50,6 +51,13 @@ _EVENTS_AT_ONCE = 1000
 Job = Waiting[RankRequest, Answer]
 
 
+class OpenedBundle(NamedTuple):
+    """A bundle that is up to date, and the variant that it is for."""
+
+    variant: str
+    desk: Desk
+
+
 class Newsroom:
     """Ranks with one or two bundles, and stores feedback, which the next ranking knows.
 
@@ -64,12 +72,14 @@ class Newsroom:
         *,
         key: bytes | None = None,
         clock: Callable[[], datetime] = server_time,
+        shared: Path | None = None,
     ) -> None:
         """Open the bundles, seed an empty store with the profiles of the first, and follow the log to its end.
 
         Users are split among the variants by a hash of their id; the shares sum to 1. `key` signs impression ids; all
         processes that share a store need the same one (`signing.load_key`). Without it, ids are valid until this
-        process ends. The store stays open when the newsroom is closed.
+        process ends. Processes that share a folder `shared` keep one copy of the encoded stories. The store stays open
+        when the newsroom is closed.
         """
         self._shares = Shares(variants)
         self.settings = settings or NewsroomSettings()
@@ -77,6 +87,8 @@ class Newsroom:
         self._store, self._clock = store, clock
         self._signer = Signer(key or secrets.token_bytes(KEY_BYTES), timedelta(hours=self.settings.impression_hours))
         self._lock, self._reloading = threading.RLock(), threading.Lock()
+        self._shared = shared
+        self._counted: Callable[[], None] = lambda: None
         self._sequence = store.last_sequence()
         self._desks = {variant.name: self._open(variant.bundle) for variant in variants}
         store.seed(self._desks[self._shares.first].seeds())
@@ -112,7 +124,11 @@ class Newsroom:
             )
         if request.reader is not None:
             check_id("user_id", request.reader)
-        return self._batcher.submit(request)
+        try:
+            return self._batcher.submit(request)
+        except OverloadError:
+            self._counted()
+            raise
 
     def explain(self, user_id: str, candidates: Sequence[str] | None = None, *, count: int = 10) -> Explanation:
         """The weights of the user's stories, and for each candidate those that move its score most.
@@ -228,6 +244,10 @@ class Newsroom:
             dropped_rankings=self._dropped,
         )
 
+    def watch(self, counted: Callable[[], None]) -> None:
+        """Call a function, from any thread, soon after rankings changed the figures; it must be quick."""
+        self._counted = counted
+
     @property
     def bundles(self) -> dict[str, Path]:
         """The bundle of each variant."""
@@ -251,13 +271,20 @@ class Newsroom:
         The new bundle is opened, checked and brought up to date first. If that fails (`RunError`), the old one stays.
         """
         with self._reloading:
-            name = self._shares.first if variant is None else variant
-            self._desk(name)
-            desk = self._open(path)
-            with self._lock:
-                desk.follow()
-                self._desks[name] = desk
-                self._fallback.refresh(name, desk, as_utc(self._clock()), force=True)
+            self.swap(self.open_bundle(path, variant))
+
+    def open_bundle(self, path: Path, variant: str | None = None) -> OpenedBundle:
+        """The first half of `reload`: open and check a bundle, which does not rank yet."""
+        name = self._shares.first if variant is None else variant
+        self._desk(name)
+        return OpenedBundle(name, self._open(path))
+
+    def swap(self, opened: OpenedBundle) -> None:
+        """The second half of `reload`: rank with a bundle that was opened."""
+        with self._lock:
+            opened.desk.follow()
+            self._desks[opened.variant] = opened.desk
+            self._fallback.refresh(opened.variant, opened.desk, as_utc(self._clock()), force=True)
 
     def catch_up(self) -> int:
         """Follow the log of the store to its end; returns the number of the newest event. Rankings do this first."""
@@ -278,7 +305,7 @@ class Newsroom:
 
     def _open(self, path: Path) -> Desk:
         """A bundle that is up to date with the store and gives finite scores."""
-        desk = Desk(path, self._store, cached_readers=self.settings.cached_readers)
+        desk = Desk(path, self._store, cached_readers=self.settings.cached_readers, shared=self._shared)
         live = desk.stories.live()
         first = desk.stories.pool(live.news_ids[:100])
         asked = ScoreRequest(None, desk.profile(None, None), first, int(self._clock().timestamp()), None, {})
@@ -343,6 +370,7 @@ class Newsroom:
         logged = [ranking for job, given, ranking in answers if job.answer(given)]
         self._rankings += len(logged)
         self._log(logged)
+        self._counted()
 
     def _close_first(self, job: Job, now: datetime) -> bool:
         """Close the open impressions of the user of a request, which is then put back; False if there are none."""
@@ -383,3 +411,4 @@ class Newsroom:
         if job.answer(given):
             self._fallbacks += 1
             self._log([ranking])
+            self._counted()

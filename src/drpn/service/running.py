@@ -8,7 +8,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from urllib.parse import unquote
@@ -97,11 +97,13 @@ def serve(
     clock: Callable[[], datetime] = server_time,
     started: Callable[[str], None] | None = None,
     log_requests: bool = True,
+    workers: int = 1,
     progress: Progress,
 ) -> None:
     """Serve until SIGINT or SIGTERM; then finish the running requests and close the store.
 
-    `clock` is the time of the newsroom and its store. `started` is called with the address as soon as it answers.
+    `clock` is the time of the newsroom and its store; several `workers` have that of the machine. `started` is called
+    with the address as soon as it answers.
     """
     keys = own_keys(key_file)
     names = address.names
@@ -109,12 +111,64 @@ def serve(
         check_keys(address, store, keys)
         http = HttpSettings(allowed_hosts=names, keys=keys, keys_required=not address.is_loopback, bundles=bundles)
         progress.note(f"store: {without_password(store_url)}, {store.last_sequence():,} events")
+        if workers > 1:
+            store.close()  # each worker opens it
+            _serve_by_workers(variants, store_url, bound, http, settings, workers, started, log_requests, progress)
+            return
         with progress.stage("Load the bundles, seed the store and replay its events"):
             newsroom = Newsroom(variants, store, settings, key=signing_key(store, store_url), clock=clock)
         with closing(newsroom):
             app = create_app(newsroom, store, http)
             run_app(app, bound, progress, started=started, log_requests=log_requests)
     progress.note("stopped; all acknowledged events are stored")
+
+
+def _serve_by_workers(
+    variants: Sequence[Variant],
+    store_url: str,
+    bound: socket.socket,
+    http: HttpSettings,
+    settings: NewsroomSettings | None,
+    workers: int,
+    started: Callable[[str], None] | None,
+    log_requests: bool,
+    progress: Progress,
+) -> None:
+    try:
+        from drpn.service.workers.folder import shared_folder
+        from drpn.service.workers.supervisor import Supervisor
+    except ImportError as error:  # of fcntl
+        raise SettingsError("several workers need Linux or another Unix; serve with one") from error
+    job = {
+        "variants": [[variant.name, str(variant.bundle.resolve()), variant.share] for variant in variants],
+        "store": store_url,
+        "newsroom": asdict(settings or NewsroomSettings()),
+        "http": {
+            "allowed_hosts": http.allowed_hosts,
+            "keys": http.keys,
+            "keys_required": http.keys_required,
+            "bundles": None if http.bundles is None else str(http.bundles.resolve()),
+        },
+        "log_requests": log_requests,
+    }
+
+    def all_answer() -> None:
+        url = url_of(bound)
+        progress.note(f"serving at {url} with {workers} workers, documentation at /docs; Ctrl-C stops")
+        if started is not None:
+            started(url)
+
+    with shared_folder() as folder:
+        in_order = Supervisor(workers, bound, job, folder, progress).run(all_answer)
+    if not in_order:
+        raise KeyboardInterrupt
+    progress.note("stopped; all acknowledged events are stored")
+
+
+def url_of(bound: socket.socket) -> str:
+    """The address of a socket as clients write it."""
+    host, port = bound.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def signing_key(store: Store, store_url: str) -> bytes:
@@ -191,11 +245,10 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started and sockets:
-            host, port = sockets[0].getsockname()[:2]
-            name = f"[{host}]" if ":" in host else host
-            self._progress.note(f"serving at http://{name}:{port}, documentation at /docs; Ctrl-C stops")
+            url = url_of(sockets[0])
+            self._progress.note(f"serving at {url}, documentation at /docs; Ctrl-C stops")
             if self._started_at is not None:
-                self._started_at(f"http://{name}:{port}")
+                self._started_at(url)
 
 
 @contextmanager

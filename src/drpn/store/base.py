@@ -47,6 +47,7 @@ from drpn.store.records import (
     KeyRecord,
     LoggedEvent,
     LoggedRanking,
+    QueueFigures,
     Receipt,
     Seed,
     StoredImpression,
@@ -151,6 +152,9 @@ class Store(Protocol):
 
     def figures(self) -> StoreFigures:
         """Figures for monitoring."""
+
+    def queue(self) -> QueueFigures:
+        """Those figures that are of this process alone; reads nothing."""
 
     # API keys; see `keys`
 

@@ -321,6 +321,14 @@ class StoreFigures:
 
 
 @dataclass(frozen=True)
+class QueueFigures:
+    """What waits to be written by this process, and what it could not write."""
+
+    waiting: int
+    dropped_rankings: int
+
+
+@dataclass(frozen=True)
 class KeyRecord:
     """An API key as it is stored: without the key."""
 

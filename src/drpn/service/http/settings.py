@@ -26,3 +26,5 @@ class HttpSettings:
     """Requests that are answered at once; more are refused with 503."""
     bundles: Path | None = None
     """Folder whose bundles can be loaded by name; None refuses every reload."""
+    session_secret: bytes | None = None
+    """Signs the sessions of the page, the same for all workers of a service; None makes one."""

@@ -1,6 +1,6 @@
 """Live figures: requests, times and click rates."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from drpn.service.http.metrics import Metrics
 from drpn.service.newsroom import Newsroom
@@ -35,11 +35,18 @@ class Figures:
 
 
 def read_figures(newsroom: Newsroom, metrics: Metrics) -> Figures:
-    """Ask the newsroom and the metrics; blocks while the store is read."""
+    """Ask the newsroom and the metrics; blocks while the store is read.
+
+    Figures of the newsroom are read from the metrics, too, where they are those of all workers.
+    """
     requests, failed = 0, 0
     buckets: dict[float, float] = {}
+    of_newsroom = dict.fromkeys((one.name for one in fields(NewsroomFigures)), 0)
     for family in metrics.registry.collect():
         for sample in family.samples:
+            name = sample.name.removeprefix("drpn_").removesuffix("_total")
+            if name in of_newsroom:
+                of_newsroom[name] = int(sample.value)
             route = sample.labels.get("route", "")
             if sample.name == "drpn_requests_total" and route.startswith(_INTERFACE):
                 requests += int(sample.value)
@@ -54,7 +61,7 @@ def read_figures(newsroom: Newsroom, metrics: Metrics) -> Figures:
         failed,
         _milliseconds(quantile(buckets, 0.5)),
         _milliseconds(quantile(buckets, 0.99)),
-        newsroom.figures(),
+        NewsroomFigures(**of_newsroom),
         [Rate(row, *(100 * value / widest for value in (row.low, row.rate, row.high))) for row in rates],
     )
 

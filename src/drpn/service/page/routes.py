@@ -75,7 +75,8 @@ def add_page(app: FastAPI, newsroom: Newsroom, store: Store, settings: HttpSetti
 class _Page:
     def __init__(self, newsroom: Newsroom, store: Store, settings: HttpSettings, metrics: Metrics) -> None:
         self._newsroom, self._store, self._settings, self._metrics = newsroom, store, settings, metrics
-        self._keys, self._sessions, self._pages = Keys(store, settings), Sessions(), Pages()
+        self._keys, self._pages = Keys(store, settings), Pages()
+        self._sessions = Sessions(secret=settings.session_secret)
         self._explaining = asyncio.Semaphore(_AT_ONCE)
 
     def static(self, name: str) -> Callable[[], Awaitable[Response]]:

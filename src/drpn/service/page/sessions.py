@@ -2,7 +2,7 @@
 
 A cookie holds a random number, the id of the key that opened the session and the time at which it expires, and a keyed
 hash of all that. The hash also covers the digest of the key, so that a revoked or replaced key ends its sessions. The
-secret lives as long as the process: sessions end when the service stops.
+secret lives as long as the service: sessions end when it stops.
 """
 
 import hashlib
@@ -35,8 +35,8 @@ class Session:
 class Sessions:
     """Makes and checks cookies and form tokens."""
 
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
-        self._secret, self._clock = secrets.token_bytes(32), clock
+    def __init__(self, clock: Callable[[], float] = time.time, secret: bytes | None = None) -> None:
+        self._secret, self._clock = secret or secrets.token_bytes(32), clock
 
     def new(self, key_id: str = NOBODY) -> Session:
         """A session that begins now."""

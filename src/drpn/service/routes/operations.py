@@ -1,8 +1,8 @@
 """Routes for those who run the service: health, metrics, reload."""
 
 import asyncio
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, fields
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -23,14 +23,28 @@ from drpn.service.http.settings import HttpSettings
 from drpn.service.messages.operations import HealthAnswer, ReloadAnswer, ReloadBody
 from drpn.service.newsroom import Newsroom
 from drpn.store.base import Store
+from drpn.store.records import QueueFigures
 
-_COUNTERS = ("rankings", "fallbacks", "refused", "batches", "reader_hits", "reader_misses", "dropped_rankings")
+COUNTERS = ("rankings", "fallbacks", "refused", "batches", "reader_hits", "reader_misses", "dropped_rankings")
+"""Figures of a newsroom that only rise; the others are of a moment."""
+_OF_QUEUE = tuple(field.name for field in fields(QueueFigures))
+Reload = Callable[[Path, str | None], None]
 
 
-def operation_routes(newsroom: Newsroom, store: Store, settings: HttpSettings, metrics: Metrics) -> list[Endpoint[Any]]:
-    """Health, readiness, metrics and reload."""
-    metrics.add(NewsroomCollector(newsroom, store))
-    reloading = asyncio.Lock()
+def operation_routes(
+    newsroom: Newsroom,
+    store: Store,
+    settings: HttpSettings,
+    metrics: Metrics,
+    *,
+    reload_all: Reload | None = None,
+) -> list[Endpoint[Any]]:
+    """Health, readiness, metrics and reload.
+
+    In a worker, `reload_all` replaces the bundle of all workers, and the metrics have the figures of each of them.
+    """
+    metrics.add(NewsroomCollector(newsroom, store, own=reload_all is None))
+    load, reloading = reload_all or newsroom.reload, asyncio.Lock()
 
     async def healthz(_: Request, __: None) -> BaseModel:
         return HealthAnswer(status="ok")
@@ -57,7 +71,7 @@ def operation_routes(newsroom: Newsroom, store: Store, settings: HttpSettings, m
                 remedy=f"choose from {', '.join(newsroom.bundles)}",
             )
         async with reloading:  # one after the other: each needs the memory of a whole bundle
-            await asyncio.to_thread(newsroom.reload, path, body.variant)
+            await asyncio.to_thread(load, path, body.variant)
         return ReloadAnswer(bundle=body.bundle, variants=list(newsroom.bundles))
 
     return [
@@ -129,11 +143,18 @@ def bundle_path(bundles: Path | None, name: str) -> Path:
     return inner if inner.is_dir() and not inner.is_symlink() else path
 
 
+def described(name: str, of: str = "") -> str:
+    """The text that explains a figure."""
+    words = name.replace("_", " ")
+    return of + words if of else words.capitalize()
+
+
 class NewsroomCollector(Collector):
     """Figures of the newsroom and the store, read when they are asked for."""
 
-    def __init__(self, newsroom: Newsroom, store: Store) -> None:
-        self._newsroom, self._store = newsroom, store
+    def __init__(self, newsroom: Newsroom, store: Store, *, own: bool = True) -> None:
+        """Without `own`, those that are of this process alone are left out."""
+        self._newsroom, self._store, self._own = newsroom, store, own
 
     def describe(self) -> list[Metric]:
         """Nothing: the names are known when the figures are read."""
@@ -141,11 +162,13 @@ class NewsroomCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """The figures of this moment."""
-        for name, value in asdict(self._newsroom.figures()).items():
-            kind = CounterMetricFamily if name in _COUNTERS else GaugeMetricFamily
-            yield kind(f"drpn_{name}", name.replace("_", " ").capitalize(), value=value)
+        if self._own:
+            for name, value in asdict(self._newsroom.figures()).items():
+                kind = CounterMetricFamily if name in COUNTERS else GaugeMetricFamily
+                yield kind(f"drpn_{name}", described(name), value=value)
         for name, value in asdict(self._store.figures()).items():
-            yield GaugeMetricFamily(f"drpn_store_{name}", f"Store: {name.replace('_', ' ')}", value=value)
+            if self._own or name not in _OF_QUEUE:
+                yield GaugeMetricFamily(f"drpn_store_{name}", described(name, "Store: "), value=value)
         yield from self._rates()
 
     def _rates(self) -> Iterator[Metric]:

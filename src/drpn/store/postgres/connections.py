@@ -43,6 +43,8 @@ _WAIT_SECONDS = 10.0
 """How long a reader waits for a connection."""
 _OF_ONE_CHANGE = (psycopg.DataError, psycopg.IntegrityError, psycopg.ProgrammingError)
 """Errors because of what a change writes; others in its group can be written without it."""
+_Selector: Any = getattr(selectors, "PollSelector", selectors.DefaultSelector)
+"""Needs no file of its own, where the system has it."""
 _SETTINGS = f"""
 SET search_path TO {SCHEMA};
 SET lock_timeout = '60s';
@@ -233,9 +235,19 @@ class Readers:
 
     @contextmanager
     def connection(self) -> Iterator[Connection]:
+        with self._checked_out() as connection, connection.transaction():
+            yield PostgresConnection(connection)
+
+    @contextmanager
+    def statement(self) -> Iterator[Connection]:
+        with self._checked_out() as connection:  # without a transaction the server answers once, not three times
+            yield PostgresConnection(connection)
+
+    @contextmanager
+    def _checked_out(self) -> Iterator[psycopg.Connection[Any]]:
         try:
             with self._pool.connection() as connection:
-                yield PostgresConnection(connection)
+                yield connection
         except PoolClosed as error:
             raise StoreError("the store is closed; open it again") from error
         except psycopg.Error as error:
@@ -252,7 +264,7 @@ def is_alive(connection: psycopg.Connection[Any]) -> bool:
     """Whether a connection that is not in use can be used; asks the server only if there is reason to doubt."""
     if connection.closed or connection.broken:
         return False
-    with selectors.DefaultSelector() as selector:
+    with _Selector() as selector:
         selector.register(connection.fileno(), selectors.EVENT_READ)
         if not selector.select(0):  # a server that ended would have sent something
             return True
@@ -270,7 +282,7 @@ def _check(connection: psycopg.Connection[Any]) -> None:
 def _configure_reader(connection: psycopg.Connection[Any]) -> None:
     connection.autocommit = True
     _set_up(connection)
-    connection.autocommit = False
+    connection.execute("SET default_transaction_read_only = on")
     connection.read_only = True
     connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
 

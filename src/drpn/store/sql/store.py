@@ -18,6 +18,7 @@ from drpn.store.records import (
     KeyRecord,
     LoggedEvent,
     LoggedRanking,
+    QueueFigures,
     Receipt,
     Seed,
     StoredImpression,
@@ -43,6 +44,9 @@ class Readers(Protocol):
 
     def connection(self) -> AbstractContextManager[Connection]:
         """A connection that sees the store as of one moment."""
+
+    def statement(self) -> AbstractContextManager[Connection]:
+        """A connection for one statement, which is quicker."""
 
     def close(self) -> None:
         """Close all connections."""
@@ -160,11 +164,11 @@ class SqlStore(ABC):
     # the log
 
     def last_sequence(self) -> int:
-        with self._readers.connection() as connection:
+        with self._readers.statement() as connection:
             return queries.last_sequence(connection, self._dialect)
 
     def events_after(self, sequence: int, *, limit: int = 1000) -> list[LoggedEvent]:
-        with self._readers.connection() as connection:
+        with self._readers.statement() as connection:
             return queries.events_after(connection, self._dialect, sequence, limit)
 
     def sequence_at(self, moment: datetime) -> int:
@@ -180,12 +184,12 @@ class SqlStore(ABC):
 
     def version(self, user_id: str) -> int:
         check_id("user_id", user_id)
-        with self._readers.connection() as connection:
+        with self._readers.statement() as connection:
             return queries.version(connection, user_id)
 
     def is_erased(self, user_id: str) -> bool:
         check_id("user_id", user_id)
-        with self._readers.connection() as connection:
+        with self._readers.statement() as connection:
             return queries.is_erased(connection, self._changes.keyed_hash("user", user_id))
 
     def mark(self, user_id: str) -> str:
@@ -244,7 +248,7 @@ class SqlStore(ABC):
             return queries.rankings(connection, self._dialect, impression_ids)
 
     def variant_counts(self) -> list[VariantCounts]:
-        with self._readers.connection() as connection:
+        with self._readers.statement() as connection:
             return queries.variant_counts(connection)
 
     def figures(self) -> StoreFigures:
@@ -255,6 +259,9 @@ class SqlStore(ABC):
             )
             last, size = queries.last_sequence(connection, self._dialect), self._bytes(connection)
         return StoreFigures(last, users, still_open, news, self._writer.waiting, self._writer.dropped, size)
+
+    def queue(self) -> QueueFigures:
+        return QueueFigures(self._writer.waiting, self._writer.dropped)
 
     @abstractmethod
     def _bytes(self, connection: Connection) -> int:
@@ -276,7 +283,7 @@ class SqlStore(ABC):
         ).result()
 
     def api_keys(self) -> list[KeyRecord]:
-        with self._readers.connection() as connection:
+        with self._readers.statement() as connection:
             return queries.keys(connection)
 
     def revoke_api_key(self, key_id: str, now: datetime) -> bool:

@@ -3,7 +3,7 @@
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from drpn.errors import StoreError
@@ -88,6 +88,10 @@ class Readers:
                     self._idle.append(connection)
             if not keep:
                 connection.close()
+
+    def statement(self) -> AbstractContextManager[sqlite3.Connection]:
+        """A connection for one statement."""
+        return self.connection()
 
     def close(self) -> None:
         """Close all connections; those in use close when their readers are done."""
