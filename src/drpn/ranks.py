@@ -6,6 +6,7 @@ exchange, so that this module can be asked early which process this is.
 
 import functools
 import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 T = TypeVar("T")
+_PAUSE = 0.2
 
 
 class FirstProcessError(DrpnError):
@@ -64,6 +66,9 @@ class Ranks:
 
             if torch.distributed.is_initialized():
                 torch.distributed.barrier()
+                # gloo's threads still give back the tensors of the last exchange, for which they need Python's lock;
+                # without this pause the end of the group may wait for them while it holds the lock
+                time.sleep(_PAUSE)
                 torch.distributed.destroy_process_group()
 
     def from_first(self, make: Callable[[], T]) -> T:

@@ -40,7 +40,9 @@ def torchrun(processes: int, *arguments: object, options: tuple[str, ...] = ()) 
 
 
 def run(command: list[str], *, code: int = 0) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | ENVIRONMENT)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env=os.environ | ENVIRONMENT, timeout=400
+    )
     assert (done.returncode == 0) == (code == 0), done.stderr
     return done
 
