@@ -74,7 +74,7 @@ OTHER = sorted(
     [
         *(ROOT / "src" / "drpn" / "configs").glob("*.toml"),
         *(ROOT / "benchmarks").glob("*.sh"),
-        *(ROOT / ".ci").iterdir(),
+        *(path for path in (ROOT / ".ci").iterdir() if path.is_file()),
         *(ROOT / name for name in ("Makefile", "pyproject.toml", ".gitignore", "CITATION.cff")),
     ]
 )
