@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _PAUSE = 0.2
+"""Seconds to wait before processes leave each other."""
 
 
 class FirstProcessError(DrpnError):
@@ -37,8 +38,8 @@ class Ranks:
     """How many of them run on this machine."""
     together: bool = False
     """Whether torchrun started this process, perhaps as the only one."""
-    restarted: bool = False
-    """Whether torchrun started the job again after a process died."""
+    restarts: int = 0
+    """How often torchrun started the job again after a process died."""
 
     @property
     def first(self) -> bool:
@@ -50,14 +51,26 @@ class Ranks:
         return slice(self.rank * length // self.size, (self.rank + 1) * length // self.size)
 
     def join(self) -> None:
-        """Meet the other processes; called by the first exchange. GPU tensors travel by NCCL, others by gloo."""
+        """Meet the other processes; called by the first exchange. GPU tensors travel by NCCL, others by gloo.
+
+        torchrun keeps the addresses of processes in one store for all its starts. Each start has its own names there:
+        otherwise a process may find the address of one that died.
+        """
         import torch
+        from torch.distributed.rendezvous import rendezvous
 
         if torch.distributed.is_initialized():
             return
-        if torch.cuda.is_available():
+        has_gpu = torch.cuda.is_available()
+        if has_gpu:
             torch.cuda.set_device(self.local_rank)
-        torch.distributed.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
+        store, rank, size = next(rendezvous("env://"))
+        torch.distributed.init_process_group(
+            "cpu:gloo,cuda:nccl" if has_gpu else "gloo",
+            store=torch.distributed.PrefixStore(f"start {self.restarts}", store),
+            rank=rank,
+            world_size=size,
+        )
 
     def leave(self) -> None:
         """Wait until all processes are done."""
@@ -157,5 +170,5 @@ def current() -> Ranks:
         local_rank=int(os.environ["LOCAL_RANK"]),
         local_size=int(os.environ["LOCAL_WORLD_SIZE"]),
         together=True,
-        restarted=int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0,
+        restarts=int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")),
     )

@@ -65,7 +65,7 @@ def train(
         model=model,
         settings=settings,
         training=training or training_defaults(model),
-        resume=resume or ranks.restarted,
+        resume=resume or ranks.restarts > 0,
         tensorboard=tensorboard and ranks.first,
         picture=picture and ranks.first,
         progress=progress if progress is not None and ranks.first else Silent(),
