@@ -67,7 +67,7 @@ class Ranks:
         store, rank, size = next(rendezvous("env://"))
         torch.distributed.init_process_group(
             "cpu:gloo,cuda:nccl" if has_gpu else "gloo",
-            store=torch.distributed.PrefixStore(f"start {self.restarts}", store),
+            store=torch.distributed.PrefixStore(f"start {self.restarts}", store),  # type: ignore[attr-defined]
             rank=rank,
             world_size=size,
         )

@@ -10,7 +10,7 @@ from torch.nn.functional import embedding
 from contract_cases import build
 from drpn.models.base import ClickModel
 from drpn.models.catalogue import CATALOGUE
-from drpn.training.optimiser import build_optimiser, weights_by_kind
+from drpn.training.optimiser import build_optimiser, set_rate, weights_by_kind
 from drpn.training.settings import TrainingSettings, ignored_settings
 
 ROWS, SIZE, RATE = 7, 3, 0.1
@@ -159,6 +159,26 @@ def test_every_weight_has_one_kind_and_one_place_in_the_optimiser(name: str) -> 
         groups = build_optimiser(model, TrainingSettings(decay=1, optimiser=optimiser)).param_groups
         assert sorted(id(weight) for group in groups for weight in group["params"]) == parameters
         assert all(group["weight_decay"] in (0, 1) for group in groups)
+
+
+@pytest.mark.parametrize("schedule", ["constant", "one-cycle"])
+@pytest.mark.parametrize("optimiser", ["adam", "lazy-adam"])
+@pytest.mark.parametrize("name", ["drpn-live-ids", "drpn"])
+def test_only_weights_outside_of_the_context_view_have_the_rate_of_views(
+    name: str, optimiser: str, schedule: str
+) -> None:
+    model = build(name)
+    settings = TrainingSettings(rate=0.4, view_rate=0.25, decay=1, optimiser=optimiser, schedule=schedule)
+    built = build_optimiser(model, settings)
+
+    def rates() -> dict[int, float]:
+        return {id(weight): float(group["lr"]) for group in built.param_groups for weight in group["params"]}
+
+    fast = model.parameters() if model.context is None else model.context.parameters()
+    expected = {id(weight): 0.1 for weight in model.parameters()} | {id(weight): 0.4 for weight in fast}
+    assert rates() == pytest.approx(expected)
+    set_rate(built, 0.04)
+    assert rates() == pytest.approx({weight: rate / 10 for weight, rate in expected.items()})
 
 
 def test_lazy_tables_can_be_spared_too() -> None:

@@ -45,9 +45,10 @@ _LIVE = f"variant of {_DRPN}"
 _LIVE_TRAINING = {
     "negatives": 30,
     "schedule": "one-cycle",
-    "epochs": 8,
-    "patience": 8,
+    "epochs": 12,
+    "patience": 12,
     "batch": 256,
+    "view_rate": 0.1,
 }
 _NAML = "Wu et al., IJCAI 2019"
 _NRMS = "Wu et al., EMNLP-IJCNLP 2019"

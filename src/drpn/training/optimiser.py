@@ -15,39 +15,53 @@ from drpn.training.settings import WEIGHT_KINDS, TrainingSettings, WeightKind
 def build_optimiser(model: ClickModel, settings: TrainingSettings) -> torch.optim.Optimizer:
     """Return the optimiser of the settings: AdamW, which without decay is Adam, or LazyAdam."""
     options: dict[str, Any] = {
-        "lr": settings.rate if settings.schedule == "constant" else _rate_tensor(model, settings.rate),
+        "lr": _rate(model, settings, 1.0),
         "weight_decay": settings.decay,
         "fused": True,
         "capturable": next(model.parameters()).is_cuda,
     }
     lazy = settings.optimiser == "lazy-adam"
-    groups: dict[tuple[bool, bool], list[nn.Parameter]] = {}
+    slow = _slow_weights(model) if settings.view_rate != 1 else set()
+    groups: dict[tuple[bool, bool, bool], list[nn.Parameter]] = {}
     for kind, parameters in weights_by_kind(model).items():
         is_lazy = lazy and kind == "tables"
-        groups.setdefault((kind in settings.undecayed_kinds, is_lazy), []).extend(parameters)
-        for table in parameters if is_lazy else ():
-            give_sparse_gradient(table)
+        for parameter in parameters:
+            group = (kind in settings.undecayed_kinds, is_lazy, id(parameter) in slow)
+            groups.setdefault(group, []).append(parameter)
+            if is_lazy:
+                give_sparse_gradient(parameter)
     parts: list[dict[str, Any]] = [
-        {"params": parameters} | ({"weight_decay": 0.0} if undecayed else {}) | ({"lazy": True} if is_lazy else {})
-        for (undecayed, is_lazy), parameters in groups.items()
-        if parameters
+        {"params": parameters}
+        | ({"weight_decay": 0.0} if undecayed else {})
+        | ({"lazy": True} if is_lazy else {})
+        | ({"lr": _rate(model, settings, settings.view_rate), "share": settings.view_rate} if is_slow else {})
+        for (undecayed, is_lazy, is_slow), parameters in groups.items()
     ]
     return LazyAdam(parts, **options) if lazy else torch.optim.AdamW(parts, **options)
 
 
-def _rate_tensor(model: ClickModel, rate: float) -> Tensor | float:
-    """A rate that changes: on a GPU in a tensor, which a captured step reads at each replay."""
-    parameter = next(model.parameters())
-    return torch.tensor(rate, device=parameter.device) if parameter.is_cuda else rate
+def _slow_weights(model: ClickModel) -> set[int]:
+    """The weights outside of the context view, by id; none if there is no such view."""
+    if model.context is None:
+        return set()
+    return {id(weight) for weight in model.parameters()} - {id(weight) for weight in model.context.parameters()}
+
+
+def _rate(model: ClickModel, settings: TrainingSettings, share: float) -> Tensor | float:
+    """A share of the rate. One that changes is on a GPU in a tensor, which a captured step reads at each replay."""
+    weight, rate = next(model.parameters()), share * settings.rate
+    changes = settings.schedule != "constant" and weight.is_cuda
+    return torch.tensor(rate, device=weight.device) if changes else rate
 
 
 def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
-    """Change the learning rate of all parameters."""
+    """Change the learning rate of all parameters, each group by its own share."""
     for group in optimiser.param_groups:
+        own = rate * group.get("share", 1.0)
         if isinstance(group["lr"], Tensor):
-            group["lr"].fill_(rate)
+            group["lr"].fill_(own)
         else:
-            group["lr"] = rate
+            group["lr"] = own
 
 
 def one_cycle(step: int, steps: int) -> float:

@@ -35,6 +35,9 @@ class TrainingSettings:
     """Samples per step. A sample is one click with its negatives."""
     rate: float = 1e-3
     """Learning rate of Adam."""
+    view_rate: float = 1.0
+    """With `model.context`: learning rate of all weights outside of the context view, as a share of `rate`. A view that
+    reads profiles learns a small log by heart before the context view has learned enough; a small share prevents it."""
     schedule: Literal["constant", "one-cycle"] = "constant"
     """How the learning rate goes: constant, or one-cycle: from a 25th up to `rate` over the first three tenths of all
     `epochs`, then down to almost 0 (Smith and Topin, 2019). With one-cycle let `patience` be as long as `epochs`."""
@@ -111,8 +114,9 @@ class TrainingSettings:
                 raise ValueError(f"undecayed names '{kind}'; choose from {', '.join(WEIGHT_KINDS)}")
         # in one order, so that equal choices are equal
         object.__setattr__(self, "undecayed", " ".join(kind for kind in WEIGHT_KINDS if kind in self.undecayed.split()))
-        if not self.rate > 0:
-            raise ValueError(f"rate is {self.rate}; it takes a number above 0")
+        for name in ("rate", "view_rate"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} is {getattr(self, name)}; it takes a number above 0")
         for name in ("tce_rate", "planted_share"):
             if not 0 < getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it takes a share above 0 and below 1")
