@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from drpn.errors import ImpressionIdError, OverloadError, RunError, SettingsError
+from drpn.service import ranker
 from drpn.service.desk import Desk
 from drpn.service.newsroom import Newsroom
 from drpn.service.rates import wilson
@@ -234,6 +235,30 @@ def test_a_batch_has_the_scores_of_single_requests(room: Running, plain: Running
             assert joint == pytest.approx(single, abs=1e-5)
 
 
+def test_a_fault_in_one_answer_does_not_lose_the_others_of_its_batch(
+    plain: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answers before it are given; the others get the error at once and do not wait for their time limit."""
+    listing, asked = ranker.answer, []
+
+    def faulty(prepared: Any, *arguments: Any, **options: Any) -> Any:
+        asked.append(prepared.request.user_id)
+        if prepared.request.user_id == "u2":
+            raise ZeroDivisionError
+        return listing(prepared, *arguments, **options)
+
+    monkeypatch.setattr(ranker, "answer", faulty)
+    with plain.newsroom._lock:
+        futures = [plain.newsroom.submit(RankRequest(user, ALL)) for user in ("u0", "u1", "u2", "u3")]
+    for future in futures[:2]:
+        assert future.result().stories
+        assert not future.result().fallback
+    assert asked[-1] == "u2"
+    for future in futures[2:]:
+        with pytest.raises(ZeroDivisionError):
+            future.result()
+
+
 def test_a_new_bundle_replaces_the_old_one_under_load(tmp_path: Path, made: Made) -> None:
     with running(tmp_path / "store", made.plain_bundle) as room, ThreadPoolExecutor(4) as pool:
         stop = threading.Event()
@@ -361,7 +386,7 @@ def test_a_model_that_fails_is_replaced_by_popular_stories(
     answer = plain.newsroom.rank(RankRequest("u1", ALL))
     assert answer.fallback
     assert len(answer.stories) == 10
-    (line,) = [record.getMessage() for record in caplog.records if record.name == "drpn.service.newsroom"]
+    (line,) = [record.getMessage() for record in caplog.records if record.name == "drpn.service.ranker"]
     assert "RuntimeError in broken:" in line
     assert "out of order" not in line  # the message of an error may quote a client
     monkeypatch.undo()

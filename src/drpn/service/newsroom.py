@@ -4,7 +4,6 @@ Everything that rankings know comes from the bundles and from the log of the sto
 several processes may share a store. A newsroom follows the log before each ranking.
 """
 
-import logging
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -18,13 +17,11 @@ import numpy as np
 
 from drpn.bundle.card import card, trained
 from drpn.bundle.files import CARD
-from drpn.errors import DrpnError, OverloadError, RunError, SettingsError, StoreError
-from drpn.service.batching import Batcher, Waiting
+from drpn.errors import RunError, SettingsError
 from drpn.service.desk import Desk, ScoreRequest
 from drpn.service.explaining import explain
-from drpn.service.fallback import Fallback
-from drpn.service.faults import place_of
-from drpn.service.ranking import Prepared, answer, listed, prepare
+from drpn.service.ranker import Ranker
+from drpn.service.ranking import listed
 from drpn.service.rates import click_rates
 from drpn.service.requests import (
     Answer,
@@ -36,19 +33,14 @@ from drpn.service.requests import (
     VariantRate,
 )
 from drpn.service.settings import NewsroomSettings
-from drpn.service.signing import KEY_BYTES, Signer, is_signed
-from drpn.service.skips import SkipRule
-from drpn.service.trying import as_if_closed, moved, open_views, tried_view
-from drpn.service.users import Users
+from drpn.service.signing import KEY_BYTES, is_signed
+from drpn.service.trying import moved, open_views, tried_view
 from drpn.service.variants import Shares, Variant
 from drpn.store.base import Store
 from drpn.store.opening import server_time
-from drpn.store.records import Click, Impression, LoggedEvent, LoggedRanking, Receipt, Story, as_utc, check_id
+from drpn.store.records import Click, Impression, LoggedEvent, Receipt, Story, as_utc, check_id
 
-_LOG = logging.getLogger("drpn.service.newsroom")
 _EVENTS_AT_ONCE = 1000
-
-Job = Waiting[RankRequest, Answer]
 
 
 class OpenedBundle(NamedTuple):
@@ -81,31 +73,25 @@ class Newsroom:
         process ends. Processes that share a folder `shared` keep one copy of the encoded stories. The store stays open
         when the newsroom is closed.
         """
-        self._shares = Shares(variants)
-        self.settings = settings or NewsroomSettings()
-        self._skip_rule = SkipRule(self.settings.skip_discount, self.settings.skip_half_life_hours)
-        self._store, self._clock = store, clock
-        self._signer = Signer(key or secrets.token_bytes(KEY_BYTES), timedelta(hours=self.settings.impression_hours))
+        self._shares, self.settings = Shares(variants), settings or NewsroomSettings()
+        self._store, self._clock, self._shared = store, clock, shared
         self._lock, self._reloading = threading.RLock(), threading.Lock()
-        self._shared = shared
-        self._counted: Callable[[], None] = lambda: None
         self._sequence = store.last_sequence()
         self._desks = {variant.name: self._open(variant.bundle) for variant in variants}
         store.seed(self._desks[self._shares.first].seeds())
-        self._users = Users(store, self.settings.cached_users)
-        self._fallback = Fallback()
-        self._rankings = self._fallbacks = self._dropped = 0
+        self._ranker = Ranker(
+            self._desks,
+            self._shares,
+            store,
+            self.settings,
+            key=key or secrets.token_bytes(KEY_BYTES),
+            clock=clock,
+            lock=self._lock,
+            follow=self._follow,
+        )
         self.catch_up()
         for name, desk in self._desks.items():
-            self._fallback.refresh(name, desk, as_utc(clock()))
-        self._batcher: Batcher[RankRequest, Answer] = Batcher(
-            self._run,
-            self._answer_overdue,
-            seconds=self.settings.seconds,
-            waiting=self.settings.waiting,
-            batch=self.settings.batch,
-            batch_seconds=self.settings.batch_seconds,
-        )
+            self._ranker.fallback.refresh(name, desk, as_utc(clock()))
 
     # rankings
 
@@ -124,11 +110,7 @@ class Newsroom:
             )
         if request.reader is not None:
             check_id("user_id", request.reader)
-        try:
-            return self._batcher.submit(request)
-        except OverloadError:
-            self._counted()
-            raise
+        return self._ranker.submit(request)
 
     def explain(self, user_id: str, candidates: Sequence[str] | None = None, *, count: int = 10) -> Explanation:
         """The weights of the user's stories, and for each candidate those that move its score most.
@@ -139,7 +121,7 @@ class Newsroom:
         with self._lock:
             self._follow()
             chosen = None if candidates is None else tuple(candidates)
-            prepared = self._prepare(RankRequest(user_id, chosen, count=count), self._clock())
+            prepared = self._ranker.prepare(RankRequest(user_id, chosen, count=count), self._clock())
             if chosen is None:
                 stories, _ = listed(prepared, prepared.desk.scores([prepared.asked])[0])
                 first = prepared.desk.stories.pool([story.news_id for story in stories])
@@ -170,7 +152,7 @@ class Newsroom:
             desk = self._desks[self.variant_of(user_id)]
             waiting = open_views(self._store, user_id, moment)
             tried = tried_view(desk, request, clicked, skipped, moment)
-            both = [self._prepare(request, now, views) for views in (waiting, (*waiting, *tried))]
+            both = [self._ranker.prepare(request, now, views) for views in (waiting, (*waiting, *tried))]
             scores = desk.scores([one.asked for one in both], keep=False)
             everything = replace(request, count=len(both[0].asked.pool))
             before, after = (
@@ -184,7 +166,7 @@ class Newsroom:
         """Store a page view. An impression id that a ranking returned is checked (`ImpressionIdError` if it is forged,
         expired or of another user) and fills in bundle and variant; other ids are the site's own."""
         if is_signed(impression.impression_id):
-            issued = self._signer.check(impression.impression_id, impression.user_id, as_utc(self._clock()))
+            issued = self._ranker.signer.check(impression.impression_id, impression.user_id, as_utc(self._clock()))
             impression = replace(impression, bundle=issued.bundle, variant=issued.variant)
         else:
             impression = replace(impression, bundle=None, variant=None)
@@ -193,7 +175,7 @@ class Newsroom:
     def click(self, click: Click, *, key: str | None = None) -> Future[Receipt]:
         """Store a click on an earlier impression; ids are checked as in `record`, without the expiry."""
         if is_signed(click.impression_id):
-            self._signer.check(click.impression_id, click.user_id, None)
+            self._ranker.signer.check(click.impression_id, click.user_id, None)
         return self._store.add_click(click, key=key)
 
     def put_news(self, stories: Sequence[Story], *, key: str | None = None) -> Future[Receipt]:
@@ -231,22 +213,22 @@ class Newsroom:
         """Figures for monitoring."""
         desks = list(self._desks.values())
         return NewsroomFigures(
-            rankings=self._rankings,
-            fallbacks=self._fallbacks,
-            refused=self._batcher.refused,
-            waiting=self._batcher.waiting,
-            batches=self._batcher.batches,
+            rankings=self._ranker.rankings,
+            fallbacks=self._ranker.fallbacks,
+            refused=self._ranker.batcher.refused,
+            waiting=self._ranker.batcher.waiting,
+            batches=self._ranker.batcher.batches,
             live_stories=len(desks[0].stories),
             cached_readers=sum(desk.cached for desk in desks),
             reader_hits=sum(desk.hits for desk in desks),
             reader_misses=sum(desk.misses for desk in desks),
             last_sequence=self._sequence,
-            dropped_rankings=self._dropped,
+            dropped_rankings=self._ranker.dropped,
         )
 
     def watch(self, counted: Callable[[], None]) -> None:
         """Call a function, from any thread, soon after rankings changed the figures; it must be quick."""
-        self._counted = counted
+        self._ranker.counted = counted
 
     @property
     def bundles(self) -> dict[str, Path]:
@@ -284,7 +266,7 @@ class Newsroom:
         with self._lock:
             opened.desk.follow()
             self._desks[opened.variant] = opened.desk
-            self._fallback.refresh(opened.variant, opened.desk, as_utc(self._clock()), force=True)
+            self._ranker.fallback.refresh(opened.variant, opened.desk, as_utc(self._clock()), force=True)
 
     def catch_up(self) -> int:
         """Follow the log of the store to its end; returns the number of the newest event. Rankings do this first."""
@@ -301,7 +283,7 @@ class Newsroom:
 
     def close(self) -> None:
         """Answer what waits, then stop; the store stays open."""
-        self._batcher.close()
+        self._ranker.batcher.close()
 
     def _open(self, path: Path) -> Desk:
         """A bundle that is up to date with the store and gives finite scores."""
@@ -325,90 +307,5 @@ class Newsroom:
             for desk in self._desks.values():
                 desk.apply(events)
             for event in events:
-                self._users.apply(event.what)
+                self._ranker.users.apply(event.what)
             self._sequence = events[-1].sequence
-
-    # one batch of rankings
-
-    def _run(self, jobs: list[Job]) -> None:
-        """Answer a batch of requests; those whose user has open impressions wait until these are closed."""
-        answers: list[tuple[Job, Answer, LoggedRanking]] = []
-        with self._lock:
-            self._follow()
-            now = as_utc(self._clock())
-            groups: dict[str, list[tuple[Job, Prepared]]] = {}
-            for job in jobs:
-                try:
-                    if job.put_back or not self._close_first(job, now):
-                        prepared = self._prepare(job.job, now)
-                        groups.setdefault(prepared.variant, []).append((job, prepared))
-                except DrpnError as error:
-                    job.fail(error)
-            for group in groups.values():
-                desk = group[0][1].desk
-                try:
-                    scores = desk.scores([prepared.asked for _, prepared in group])
-                except DrpnError as error:
-                    for job, _ in group:
-                        job.fail(error)
-                    continue
-                except Exception as error:  # a model that fails must not take the page with it
-                    _LOG.error("the model of %s failed: %s; popular stories are shown", desk.name, place_of(error))
-                    for job, _ in group:
-                        self._answer_overdue(job)
-                    continue
-                for (job, prepared), some in zip(group, scores, strict=True):
-                    try:
-                        given, ranking = answer(prepared, some, self._signer, now)
-                    except DrpnError as error:
-                        job.fail(error)
-                        continue
-                    answers.append((job, given, ranking))
-            for name in groups:
-                self._fallback.refresh(name, self._desks[name], now)
-        # together: each answer wakes the thread of the callers, which then waits for this one
-        logged = [ranking for job, given, ranking in answers if job.answer(given)]
-        self._rankings += len(logged)
-        self._log(logged)
-        self._counted()
-
-    def _close_first(self, job: Job, now: datetime) -> bool:
-        """Close the open impressions of the user of a request, which is then put back; False if there are none."""
-        user = job.job.reader
-        if user is None or not self._users.get(user).open:
-            return False
-        try:
-            closing = self._store.close_for(user, job.job.moment or now)
-        except StoreError:  # too busy to write: a ranking that does not know the last skips is better than none
-            return False
-        closing.add_done_callback(lambda _done: self._batcher.put_back(job))
-        return True
-
-    def _prepare(self, request: RankRequest, now: datetime, views: Sequence[Impression] = ()) -> Prepared:
-        """Prepare a request, as if the user had some other page views, too."""
-        variant = self.variant_of(request.reader)
-        known = None if request.reader is None else self._users.as_if_closed(request.reader, views)
-        prepared = prepare(request, variant, self._desks[variant], known, now, self._skip_rule)
-        return as_if_closed(prepared, views) if views else prepared
-
-    def _log(self, rankings: Sequence[LoggedRanking]) -> None:
-        if rankings:
-            try:
-                self._dropped += self._store.append_rankings(rankings)
-            except StoreError:
-                self._dropped += len(rankings)
-
-    def _answer_overdue(self, job: Job) -> None:
-        """Answer with the stories that are clicked most."""
-        request, now = job.job, as_utc(self._clock())
-        variant = self.variant_of(request.reader)
-        hidden, known = frozenset[str](), None
-        if request.reader is not None:
-            known = self._users.peek(request.reader)
-            hidden = self._store.user(request.reader).clicked if known is None else known.clicked
-        prepared, clicks = self._fallback.prepare(request, variant, self._desks[variant], known, hidden, now)
-        given, ranking = answer(prepared, clicks, self._signer, now, fallback=True)
-        if job.answer(given):
-            self._fallbacks += 1
-            self._log([ranking])
-            self._counted()
