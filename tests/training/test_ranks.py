@@ -129,6 +129,15 @@ def process_of(parent: int, rank: int) -> int:
     return 0
 
 
+def errors_of(process: subprocess.Popen[str]) -> str:
+    """What a process writes to its standard error until it ends; it is killed if it does not."""
+    try:
+        return process.communicate(timeout=120)[1]
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
+
+
 @pytest.mark.real
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc to find a process")
 def test_a_killed_process_ends_the_job_and_a_restart_gives_the_same_weights(folder: Path, tmp_path: Path) -> None:
@@ -143,7 +152,7 @@ def test_a_killed_process_ends_the_job_and_a_restart_gives_the_same_weights(fold
             assert process.poll() is None
             time.sleep(0.02)
         os.kill(process_of(process.pid, 1), signal.SIGKILL)
-        _, errors = process.communicate(timeout=120)
+        errors = errors_of(process)
     assert process.returncode == 0, errors
     assert "another process of this training has ended" in errors or "SIGKILL" in errors or "-9" in errors
     assert "resumed in epoch" in errors
@@ -163,7 +172,7 @@ def test_a_checkpoint_is_resumed_by_another_number_of_processes(folder: Path, tm
             assert process.poll() is None
             time.sleep(0.02)
         os.kill(process_of(process.pid, 1), signal.SIGKILL)
-        _, errors = process.communicate(timeout=120)
+        errors = errors_of(process)
     assert process.returncode != 0
     assert "SIGKILL" in errors or "Signal 9" in errors
     assert (

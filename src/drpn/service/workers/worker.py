@@ -136,7 +136,7 @@ class Member:
                 self._opened = self._newsroom.open_bundle(Path(message["path"]), message["variant"])
             elif kind == "swap" and self._opened is not None:
                 self._newsroom.swap(self._opened)
-        except Exception as failure:
+        except Exception as failure:  # the supervisor must hear of any fault, or it would wait
             error = as_facts(failure)
             if kind == "swap":  # the others have the new bundle: a new worker will have it, too
                 os.kill(os.getpid(), signal.SIGTERM)

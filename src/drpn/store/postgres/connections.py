@@ -158,7 +158,7 @@ class PostgresSession:
         self._halfway = False
         try:
             yield
-        except Exception as error:
+        except Exception as error:  # whatever it is, it is raised again
             self._halfway = self._current.writes > writes and not isinstance(error, psycopg.Error)
             raise
 

@@ -30,7 +30,7 @@ class SqliteSession:
         self._connection.execute("SAVEPOINT change")
         try:
             yield
-        except Exception as error:
+        except Exception as error:  # whatever it is, it is raised again
             if not self.ends_group(error):
                 self._connection.execute("ROLLBACK TO change")
                 self._connection.execute("RELEASE change")
