@@ -27,9 +27,9 @@ class DrpnLiveSettings(DrpnSettings):
     clicks by heart, and most stories of tomorrow are new."""
     fixed_words: bool = True
     """Keep word vectors as they were at the start; trained further, they learn small logs by heart."""
-    view_scale: float = 0.1
-    """Factor of the scores of the semantic and the collaborative view at the start; it is learned further.
-    A small scale lets the counts learn first: on small logs the two views otherwise learn their readers by heart."""
+    view_scale: float = 0.01
+    """Factor of the scores of the semantic and the collaborative view at the start; it is learned further. A small one
+    lets the counts learn first, and adds no noise where the two views have little time to learn."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
