@@ -184,7 +184,7 @@ def test_candidates_may_be_integers_and_repeated(recommender: Recommender) -> No
 
 
 def test_users_may_be_integers(recommender: Recommender) -> None:
-    recommender._users["5"] = recommender._users["U5"]  # as if the log had numbers
+    recommender._users.rows["5"] = recommender.users["U5"]  # as if the log had numbers
     same(recommender.recommend(5), recommender.recommend("U5"), user_id=False)
     assert recommender.recommend(5).user_id == "5"
 

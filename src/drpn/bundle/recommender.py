@@ -16,11 +16,10 @@ from drpn.bundle.context import About, LiveContext
 from drpn.bundle.files import Bundle, pick_device
 from drpn.bundle.mixing import Mix, Pick, mixed
 from drpn.bundle.profiles import read_profiles
-from drpn.bundle.recorded import RecordedProfiles
 from drpn.bundle.requests import Moment, RankedStory, Ranking, Request, UserId, as_ids, as_list
 from drpn.bundle.rerank import Method
 from drpn.bundle.stories import NewStory, StoryReader, as_utc
-from drpn.dataset.arrays import Array
+from drpn.bundle.users import BundleUsers
 from drpn.errors import SettingsError
 from drpn.models.base import ClickModel
 from drpn.state.profile import Profile
@@ -59,11 +58,13 @@ class Recommender:
         self.stories = StoryCatalogue(
             self.model, self._tables.news, bundle.news_ids, derive, live=self._live, shared=shared
         )
-        self._users = {name: row for row, name in enumerate(bundle.data.user_ids) if row}
+        limits = {"clicked": self._tables.clicked.shape[1], "skipped": self._tables.skipped.shape[1]}
+        self._users = BundleUsers(bundle, self.stories, **limits)
         self._added: dict[str, NewStory] = {}
         self._facts = StoryFacts(bundle, self._reader)
-        self._recorded = RecordedProfiles(clicked=bundle.data.clicked.shape[1], skipped=bundle.data.skipped.shape[1])
-        self._counts = None if self.model.context is None else LiveContext(bundle, self._users, self._whole_reader())
+        self._counts = (
+            None if self.model.context is None else LiveContext(bundle, self._users.rows, self._whole_reader())
+        )
 
     def _whole_reader(self) -> StoryReader:
         """Reads titles and abstracts as long as those of the dataset; the model may read fewer words."""
@@ -93,7 +94,7 @@ class Recommender:
     @property
     def users(self) -> Mapping[str, int]:
         """The rows of the bundle's users."""
-        return self._users
+        return self._users.rows
 
     @property
     def live(self) -> list[str]:
@@ -129,11 +130,7 @@ class Recommender:
         It is as of the end of the log, which is its `as_of`, or of the last page view that was recorded. If the dataset
         was prepared by an older version, it ends before the training days, and `as_of` is None.
         """
-        if str(user_id) in self._recorded:
-            return self._recorded.profile(str(user_id))
-        row = self._users.get(str(user_id), 0)
-        clicked, skipped = (self._news_ids(side[row]) for side in (self.bundle.data.clicked, self.bundle.data.skipped))
-        return Profile(clicked, skipped, self.bundle.profiles_as_of) if row else Profile()
+        return self._users.profile(str(user_id))
 
     def record(
         self,
@@ -162,10 +159,7 @@ class Recommender:
         if self._counts is not None:
             seconds = int(as_utc(moment).timestamp())
             self._counts.record(user, stories, clicks, seconds, None if page is None else str(page), about or {})
-        if user not in self._recorded:
-            every_click = self.bundle.all_clicked(self._users.get(user, 0)) or ()
-            self._recorded.start(user, self.profile(user), every_click)
-        self._recorded.record(user, stories, clicks, moment)
+        self._users.record(user, stories, clicks, moment)
 
     def recommend(
         self,
@@ -244,7 +238,7 @@ class Recommender:
         if max_age_hours is not None and not max_age_hours >= 0:
             raise SettingsError(f"max_age_hours is {max_age_hours}; it takes 0 or more")
         mix = Mix(diversity, diversity_method, fresh, popular)
-        requests = [self._request(*pair) for pair in zip(users, histories or [None] * len(users), strict=True)]
+        requests = [self._users.request(*pair) for pair in zip(users, histories or [None] * len(users), strict=True)]
         excluded = set(as_ids(exclude, "exclude"))
         pool = self._live if candidates is None else dict.fromkeys(as_ids(candidates, "candidates"))
         moment = moment or self.bundle.as_of
@@ -255,35 +249,6 @@ class Recommender:
         ]
         situation = Moment(moment, None if page is None else str(page), about or {})
         return self._rank(requests, chosen, new, situation, top, mix, hide_profile=candidates is None)
-
-    def _request(self, user: UserId | Profile, history: Profile | None) -> Request:
-        if isinstance(user, Profile) and history is not None:
-            raise SettingsError("users holds a Profile; with histories, it takes user ids alone")
-        user, history = ("", user) if isinstance(user, Profile) else (str(user), history)
-        if history is not None and not isinstance(history, Profile):
-            raise SettingsError(f"history is {history!r}; it takes a Profile, such as Profile(clicked=['storm'])")
-        profile = self.profile(user) if history is None else history
-        sides, unknown = [], []
-        for side in (profile.clicked, profile.skipped):
-            unknown += [entry.news_id for entry in side if entry.news_id not in self.stories]
-            sides.append([entry.news_id for entry in side if entry.news_id in self.stories])
-        notes: tuple[str, ...] = ()
-        if unknown and history is not None:
-            names = ", ".join(unknown[:3]) + (f" and {len(unknown) - 3} more" if len(unknown) > 3 else "")
-            notes = (f"stories of the history that are not in the catalogue are left out: {names}",)
-        clicked, skipped = sides
-        row = self._users.get(user, 0)
-        every_click = self.bundle.all_clicked(row) if history is None else None
-        recorded = self._recorded.clicks(user) if history is None else set()
-        return Request(
-            user_id=user,
-            row=row,
-            clicked=_newest(clicked, self._tables.clicked.shape[1]),
-            skipped=_newest(skipped, self._tables.skipped.shape[1]),
-            # a given history is hidden as a whole; readers of the log may have been shown nearly all live stories
-            hidden=frozenset(clicked + skipped if every_click is None else every_click) | recorded,
-            notes=notes,
-        )
 
     def _rank(
         self,
@@ -375,9 +340,6 @@ class Recommender:
         limit = _SCORES_AT_ONCE[next(self.model.parameters()).device.type]
         return max(1, min(_USERS_AT_ONCE, limit // max(1, candidates)))
 
-    def _news_ids(self, rows: Array) -> list[str]:
-        return [self.bundle.news_ids[row] for row in rows.tolist() if row]
-
     def _title(self, news_id: str) -> str:
         if news_id in self._added:
             return self._added[news_id].title
@@ -400,7 +362,3 @@ class Recommender:
 def _chunks(requests: Sequence[Request], size: int) -> Iterator[Sequence[Request]]:
     for start in range(0, len(requests), size):
         yield requests[start : start + size]
-
-
-def _newest(news_ids: list[str], limit: int) -> list[str]:
-    return news_ids[max(0, len(news_ids) - limit) :]
