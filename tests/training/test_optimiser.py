@@ -133,6 +133,11 @@ def test_decay_never_reaches_gamma_unless_asked_to() -> None:
     assert all(share == pytest.approx(0.95) for share in after_decay_alone("drpn", "").values())
 
 
+def test_decay_never_reaches_the_factor_of_views() -> None:
+    assert after_decay_alone("drpn-live", TrainingSettings().undecayed)["scale"] == 1.0
+    assert after_decay_alone("drpn-live", "")["scale"] == pytest.approx(0.95)
+
+
 @pytest.mark.parametrize(
     ("kind", "spared"),
     [

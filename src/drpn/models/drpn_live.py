@@ -1,6 +1,7 @@
-"""DRPN on a live site: titles, collaboration and a third view, of counts as of the moment.
+"""DRPN on a live site: a third view reads the counts of the moment.
 
-The score is the sum of the views' scores, as in section 4.7 of the paper. Each view can be left out.
+The score is the sum of the views' scores, as in section 4.7 of the paper; those of the views of profiles are multiplied
+by a learned factor. Each view can be left out.
 """
 
 from dataclasses import dataclass
@@ -79,7 +80,7 @@ class DrpnLive(Drpn):
     def match(
         self, encoded: Encoded, readers: Readers, candidates: Int[Tensor, "B C"], context: Context
     ) -> Float[Tensor, "B C"]:
-        """The sum of the views' scores, scaled if there are counts; 0 without any."""
+        """The scores of the views of profiles, times a learned factor if there are counts; zeros if both are off."""
         if not encoded:
             return torch.zeros(candidates.shape, device=candidates.device)
         scores = super().match(encoded, readers, candidates, context)

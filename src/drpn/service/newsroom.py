@@ -210,7 +210,7 @@ class Newsroom:
         return click_rates(self._store.variant_counts())
 
     def figures(self) -> NewsroomFigures:
-        """Figures for monitoring."""
+        """Counts of this process since it started, for `/metrics`."""
         desks = list(self._desks.values())
         return NewsroomFigures(
             rankings=self._ranker.rankings,

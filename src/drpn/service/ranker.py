@@ -43,8 +43,8 @@ class Ranker:
         lock: threading.RLock,
         follow: Callable[[], None],
     ) -> None:
-        """`desks` has the bundle of each variant, today's at any time. A batch holds `lock`, and calls `follow` to know
-        what was stored before it."""
+        """`desks` has the current bundle of each variant; reloads replace entries. A batch holds `lock`, and calls
+        `follow` to know what was stored before it."""
         self._desks, self._shares, self._store, self._settings = desks, shares, store, settings
         self._clock, self._lock, self._follow = clock, lock, follow
         self.signer = Signer(key, timedelta(hours=settings.impression_hours))
@@ -52,7 +52,9 @@ class Ranker:
         self.users = Users(store, settings.cached_users)
         self.fallback = Fallback()
         self.rankings = self.fallbacks = self.dropped = 0
-        """Answers given, answers by popularity, and rankings that were not logged because the store was too busy."""
+        """Answers by the model, answers by popularity, and rankings that were not logged because the store was too
+        busy."""
+        self._counting = threading.Lock()
         self.counted: Callable[[], None] = lambda: None
         """Called soon after these figures changed."""
         self.batcher: Batcher[RankRequest, Answer] = Batcher(
@@ -65,7 +67,7 @@ class Ranker:
         )
 
     def submit(self, request: RankRequest) -> Future[Answer]:
-        """Answer a request soon; raises `OverloadError` if too many wait."""
+        """Queue a request; return the future of its answer. Raises `OverloadError` if too many wait."""
         try:
             return self.batcher.submit(request)
         except OverloadError:
@@ -93,7 +95,8 @@ class Ranker:
                     self.fallback.refresh(name, self._desks[name], now)
         finally:  # together: each answer wakes the thread of the callers, which then waits for this one
             logged = [ranking for job, given, ranking in answers if job.answer(given)]
-            self.rankings += len(logged)
+            with self._counting:
+                self.rankings += len(logged)
             self._log(logged)
             self.counted()
 
@@ -105,7 +108,7 @@ class Ranker:
                 if job.put_back or not self._close_first(job, now):
                     prepared = self.prepare(job.job, now)
                     groups.setdefault(prepared.variant, []).append((job, prepared))
-            except DrpnError as error:
+            except Exception as error:  # the fault of one request is its own answer
                 job.fail(error)
         return groups
 
@@ -121,12 +124,15 @@ class Ranker:
         except Exception as error:  # a model that fails must not take the page with it
             _LOG.error("the model of %s failed: %s; popular stories are shown", desk.name, place_of(error))
             for job, _ in group:
-                self._answer_overdue(job)
+                try:
+                    self._answer_overdue(job)
+                except Exception as other:  # here, too
+                    job.fail(other)
             return
         for (job, prepared), some in zip(group, scores, strict=True):
             try:
                 given, ranking = answer(prepared, some, self.signer, now)
-            except DrpnError as error:
+            except Exception as error:  # the fault of one request is its own answer
                 job.fail(error)
             else:
                 answers.append((job, given, ranking))
@@ -144,11 +150,14 @@ class Ranker:
         return True
 
     def _log(self, rankings: Sequence[LoggedRanking]) -> None:
-        if rankings:
-            try:
-                self.dropped += self._store.append_rankings(rankings)
-            except StoreError:
-                self.dropped += len(rankings)
+        if not rankings:
+            return
+        try:
+            dropped = self._store.append_rankings(rankings)
+        except StoreError:
+            dropped = len(rankings)
+        with self._counting:
+            self.dropped += dropped
 
     def _answer_overdue(self, job: Job) -> None:
         """Answer with the stories that are clicked most."""
@@ -161,6 +170,7 @@ class Ranker:
         prepared, clicks = self.fallback.prepare(request, variant, self._desks[variant], known, hidden, now)
         given, ranking = answer(prepared, clicks, self.signer, now, fallback=True)
         if job.answer(given):
-            self.fallbacks += 1
+            with self._counting:
+                self.fallbacks += 1
             self._log([ranking])
             self.counted()

@@ -48,7 +48,7 @@ def _slow_weights(model: ClickModel) -> set[int]:
 
 
 def _rate(model: ClickModel, settings: TrainingSettings, share: float) -> Tensor | float:
-    """A share of the rate. One that changes is on a GPU in a tensor, which a captured step reads at each replay."""
+    """Return `share` times the learning rate; on a GPU with a schedule as a tensor, which captured steps read."""
     weight, rate = next(model.parameters()), share * settings.rate
     changes = settings.schedule != "constant" and weight.is_cuda
     return torch.tensor(rate, device=weight.device) if changes else rate
@@ -87,10 +87,10 @@ def weights_by_kind(model: nn.Module) -> dict[WeightKind, list[nn.Parameter]]:
 def _kind(module: nn.Module, name: str, parameter: nn.Parameter) -> WeightKind:
     if isinstance(module, nn.Embedding):
         return "tables"
-    if isinstance(module, nn.LayerNorm) or name in ("scale", "shift"):
-        return "norms"
     if parameter.ndim == 0:
         return "scalars"
+    if isinstance(module, nn.LayerNorm) or name in ("scale", "shift"):
+        return "norms"
     if parameter.ndim > 1:
         return "matrices"
     return "biases" if "bias" in name else "missing"
