@@ -4,6 +4,7 @@ from mutations.planting import Fault, Group
 
 ATTENTION, CONVOLUTION, NEWS = "layers/attention.py", "layers/convolution.py", "layers/news.py"
 NORMALISATION, RECURRENT, LOSS = "layers/normalisation.py", "layers/recurrent.py", "training/loss.py"
+OPTIMISER = "training/optimiser.py"
 
 HEADS = [
     Fault(
@@ -258,6 +259,31 @@ TRUNCATED = [
     Fault("the sum over a batch", LOSS, "click_losses(scores, mask).mean()", "click_losses(scores, mask).sum()"),
 ]
 
+RATES = [
+    Fault(
+        "the context view learns at the rate of views",
+        OPTIMISER,
+        "- {id(weight) for weight in model.context.parameters()}",
+        "& {id(weight) for weight in model.context.parameters()}",
+    ),
+    Fault("a schedule forgets the rate of views", OPTIMISER, 'rate * group.get("share", 1.0)', "rate"),
+    Fault("the rate of views is not a share", OPTIMISER, "share * settings.rate", "share"),
+    Fault(
+        "decay reaches the factor of views",
+        OPTIMISER,
+        """    if parameter.ndim == 0:
+        return "scalars"
+    if isinstance(module, nn.LayerNorm) or name in ("scale", "shift"):
+        return "norms"
+""",
+        """    if isinstance(module, nn.LayerNorm) or name in ("scale", "shift"):
+        return "norms"
+    if parameter.ndim == 0:
+        return "scalars"
+""",
+    ),
+]
+
 LOSS_TESTS = (
     "tests/training/test_loss.py",
     "-k",
@@ -291,4 +317,5 @@ GROUPS = [
     ),
     Group("Batch normalisation", ("tests/layers/test_linear.py",), MOMENTS),
     Group("Losses", LOSS_TESTS, TRUNCATED),
+    Group("Learning rates and decay", ("tests/training/test_optimiser.py",), RATES),
 ]
