@@ -142,7 +142,8 @@ def test_a_second_signal_ends_at_once(run_path: Path, tmp_path: Path) -> None:
     server = start(run_path, tmp_path / "store.db", "--workers", 2)
     workers = server.workers()
     with socket.create_connection((server.host, server.port), timeout=5) as slow:
-        slow.sendall(b"POST /v1/rank HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n{")
+        headers = ["POST /v1/rank HTTP/1.1", "Host: 127.0.0.1", "Content-Type: application/json", "Content-Length: 100"]
+        slow.sendall("\r\n".join([*headers, "", "{"]).encode())
         time.sleep(0.5)  # until a worker reads it
         server.process.send_signal(signal.SIGTERM)
         time.sleep(1.0)
