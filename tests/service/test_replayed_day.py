@@ -46,6 +46,7 @@ def front(page: str) -> list[str]:
     return re.findall(r'<bdi class="id">(.*?)</bdi>', page)
 
 
+@pytest.mark.real
 def test_a_day_on_the_page(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     server = Server(start_command("replay", site / "run", site / "logs", "--port", 0, "--minutes", 1))
