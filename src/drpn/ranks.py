@@ -57,6 +57,7 @@ class Ranks:
         otherwise a process may find the address of one that died.
         """
         import torch
+        from torch.distributed.distributed_c10d import PrefixStore
         from torch.distributed.rendezvous import rendezvous
 
         if torch.distributed.is_initialized():
@@ -67,7 +68,7 @@ class Ranks:
         store, rank, size = next(rendezvous("env://"))
         torch.distributed.init_process_group(
             "cpu:gloo,cuda:nccl" if has_gpu else "gloo",
-            store=torch.distributed.PrefixStore(f"start {self.restarts}", store),  # type: ignore[attr-defined]
+            store=PrefixStore(f"start {self.restarts}", store),
             rank=rank,
             world_size=size,
         )

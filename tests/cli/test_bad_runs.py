@@ -221,6 +221,7 @@ def test_an_unknown_model(refused, data: Path, model: str, message: str) -> None
         ("model.heads=7", "model.heads is 7; it takes a divisor of size, which is 300"),
         ("training.batch=0", "training.batch is 0; it takes 1 or more"),
         ("training.rate=0", "training.rate is 0.0; it takes a number above 0"),
+        ("training.view_rate=0", "training.view_rate is 0.0; it takes a number above 0"),
         ("training.device=gpu", "training.device is 'gpu'; choose from 'auto', 'cpu', 'cuda'"),
     ],
 )

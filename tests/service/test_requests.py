@@ -14,6 +14,7 @@ import pytest
 from drpn.errors import ImpressionIdError, OverloadError, RunError, SettingsError
 from drpn.service import ranker
 from drpn.service.desk import Desk
+from drpn.service.fallback import Fallback
 from drpn.service.newsroom import Newsroom
 from drpn.service.rates import wilson
 from drpn.service.requests import RankRequest, Rules
@@ -256,6 +257,28 @@ def test_a_fault_in_one_answer_does_not_lose_the_others_of_its_batch(
     assert asked[-2:] == ["u2", "u3"]
     with pytest.raises(ZeroDivisionError):
         futures[2].result()
+
+
+def test_a_fault_in_one_fallback_does_not_lose_the_others(plain: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model fails, and so do the popular stories of one reader."""
+    popular = Fallback.prepare
+
+    def no_scores(*_: Any, **__: Any) -> Any:
+        raise ArithmeticError
+
+    def faulty(fallback: Fallback, request: RankRequest, *arguments: Any) -> Any:
+        if request.user_id == "u1":
+            raise ZeroDivisionError
+        return popular(fallback, request, *arguments)
+
+    monkeypatch.setattr(Desk, "scores", no_scores)
+    monkeypatch.setattr(Fallback, "prepare", faulty)
+    with plain.newsroom._lock:
+        futures = [plain.newsroom.submit(RankRequest(user, ALL)) for user in ("u0", "u1", "u2")]
+    assert futures[0].result().fallback
+    assert futures[2].result().fallback
+    with pytest.raises(ZeroDivisionError):
+        futures[1].result()
 
 
 def test_a_new_bundle_replaces_the_old_one_under_load(tmp_path: Path, made: Made) -> None:

@@ -105,6 +105,13 @@ class Batcher(Generic[Job, Result]):
         waiting.put_back = True
         self._queue.put(waiting)
 
+    def answer_overdue(self, waiting: Waiting[Job, Result]) -> None:
+        """Answer a job as one that was not answered in time."""
+        try:
+            self._overdue(waiting)
+        except BaseException as error:  # the answer of the job
+            waiting.fail(error)
+
     def close(self) -> None:
         """Answer what waits, then stop both threads."""
         with self._lock:
@@ -174,9 +181,6 @@ class Batcher(Generic[Job, Result]):
             if not job.done and left > 0:
                 self._ended.wait(left)  # most jobs are done by then
             if not job.done:
-                try:
-                    self._overdue(job)
-                except BaseException as error:
-                    job.fail(error)
+                self.answer_overdue(job)
             with self._lock:
                 self._deadlines.popleft()

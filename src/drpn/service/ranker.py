@@ -83,22 +83,19 @@ class Ranker:
 
     def _run(self, jobs: list[Job]) -> None:
         """Answer a batch of requests; those whose user has open impressions wait until these are closed."""
-        answers: list[Answered] = []
-        try:
-            with self._lock:
-                self._follow()
-                now = as_utc(self._clock())
-                groups = self._groups(jobs, now)
-                for group in groups.values():
-                    self._rank(group, now, answers)
-                for name in groups:
-                    self.fallback.refresh(name, self._desks[name], now)
-        finally:  # together: each answer wakes the thread of the callers, which then waits for this one
-            logged = [ranking for job, given, ranking in answers if job.answer(given)]
-            with self._counting:
-                self.rankings += len(logged)
-            self._log(logged)
-            self.counted()
+        with self._lock:
+            self._follow()
+            now = as_utc(self._clock())
+            groups = self._groups(jobs, now)
+            answers = [answered for group in groups.values() for answered in self._rank(group, now)]
+            for name in groups:
+                self.fallback.refresh(name, self._desks[name], now)
+        # together: each answer wakes the thread of the callers, which then waits for this one
+        logged = [ranking for job, given, ranking in answers if job.answer(given)]
+        with self._counting:
+            self.rankings += len(logged)
+        self._log(logged)
+        self.counted()
 
     def _groups(self, jobs: list[Job], now: datetime) -> dict[str, list[tuple[Job, Prepared]]]:
         """The requests that can be ranked now, by variant."""
@@ -112,23 +109,21 @@ class Ranker:
                 job.fail(error)
         return groups
 
-    def _rank(self, group: list[tuple[Job, Prepared]], now: datetime, answers: list[Answered]) -> None:
-        """Rank for the requests of one variant; add their answers."""
+    def _rank(self, group: list[tuple[Job, Prepared]], now: datetime) -> list[Answered]:
+        """Rank for the requests of one variant; those that fail get their errors, the others are returned."""
         desk = group[0][1].desk
         try:
             scores = desk.scores([prepared.asked for _, prepared in group])
         except DrpnError as error:
             for job, _ in group:
                 job.fail(error)
-            return
+            return []
         except Exception as error:  # a model that fails must not take the page with it
             _LOG.error("the model of %s failed: %s; popular stories are shown", desk.name, place_of(error))
             for job, _ in group:
-                try:
-                    self._answer_overdue(job)
-                except Exception as other:  # here, too
-                    job.fail(other)
-            return
+                self.batcher.answer_overdue(job)
+            return []
+        answers = []
         for (job, prepared), some in zip(group, scores, strict=True):
             try:
                 given, ranking = answer(prepared, some, self.signer, now)
@@ -136,6 +131,7 @@ class Ranker:
                 job.fail(error)
             else:
                 answers.append((job, given, ranking))
+        return answers
 
     def _close_first(self, job: Job, now: datetime) -> bool:
         """Close the open impressions of the user of a request, which is then put back; False if there are none."""

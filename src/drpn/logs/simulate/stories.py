@@ -86,17 +86,20 @@ class StorySampler:
         high = np.where(subtopic < 0, self.cumulative[-1], self.cumulative[self.start[subtopic + 1]])
         empty = high <= low
         low, high = np.where(empty, 0.0, low), np.where(empty, self.cumulative[-1], high)
-        index = np.searchsorted(self.cumulative, low + rng.random(len(subtopic)) * (high - low), side="right") - 1
-        return np.asarray(self.story[np.minimum(index, len(self.story) - 1)])
+        return self._at(low + rng.random(len(subtopic)) * (high - low))
 
     def draw_any(self, rng: np.random.Generator, count: int) -> NDArray[np.int64]:
         """`count` stories, whatever their subtopic."""
-        index = np.searchsorted(self.cumulative, rng.random(count) * self.cumulative[-1], side="right") - 1
-        return np.asarray(self.story[np.minimum(index, len(self.story) - 1)])
+        return self._at(rng.random(count) * self.cumulative[-1])
 
     def draw_uniformly(self, rng: np.random.Generator, count: int) -> NDArray[np.int64]:
         """`count` stories, all equally likely whatever their weight."""
         return np.asarray(self.story[rng.integers(len(self.story), size=count)])
+
+    def _at(self, weight: NDArray[np.float64]) -> NDArray[np.int64]:
+        """The stories at some places of the cumulative weights."""
+        index = np.searchsorted(self.cumulative, weight, side="right") - 1
+        return np.asarray(self.story[np.minimum(index, len(self.story) - 1)])
 
 
 def make_sampler(stories: Stories, weight: NDArray[np.float64]) -> StorySampler:
