@@ -19,6 +19,7 @@ install: .venv/installed  ## Create .venv with the pinned versions
 
 demo: install  ## Simulate a live site and a noisy newsroom, then train, measure and explain small models; takes minutes
 	$(BIN)/drpn demo
+	@echo 'Before you type these commands: . $(BIN)/activate'
 
 serve: install  ## After make demo: serve its live site on the next day, with simulated readers; open the address it prints
 	@test -f demo/live/drpn-live/bundle/manifest.json || { echo "There is no demo to serve yet. Run: make demo (takes minutes)"; exit 1; }
