@@ -98,7 +98,7 @@ def train_losses(
     pairs = torch.randint(0, _COUNTED_PAIRS, candidates.shape, device=device)
     if host:
         users, candidates, pairs, tables = users.cpu(), candidates.cpu(), pairs.cpu(), on_host(tables)
-    step = kind(model, tables, build_optimiser(model, settings), settings)
+    step = kind(model, tables, settings, optimiser=build_optimiser(model, settings))
     losses = []
     for plan in map(Plan, users, candidates, torch.zeros_like(users), pairs):
         step.prepare(plan)

@@ -32,7 +32,7 @@ def main(folder: str, model: str, steps: str, *sets: str) -> None:
     optimiser = build_optimiser(network, training)
     step: Stepper = choose_stepper(network, tables, optimiser, training)
     if ranks.together:
-        step = SharedStepper(network, tables, optimiser, training, shared=SharedModel(network, ranks))
+        step = SharedStepper(network, tables, training, optimiser=optimiser, shared=SharedModel(network, ranks))
     losses = []
     for number, samples in zip(range(int(steps)), step.batches(plan), strict=False):
         losses.append(float(ranks.add(step(samples).double())))

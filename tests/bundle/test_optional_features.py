@@ -27,9 +27,10 @@ from drpn.progress import Silent
 from drpn.recipes.needs import missing_requirements, requirements_of
 from drpn.recipes.prepare import prepare
 from drpn.recipes.train import train
+from drpn.training.batch_loss import Samples
 from drpn.training.loss import click_loss
 from drpn.training.settings import TrainingSettings
-from drpn.training.steps import Samples, Stepper
+from drpn.training.steps import Stepper
 from drpn.versioned import read_versioned, write_versioned
 from latest_profiles import latest_tables
 from reads_everything import NAME, Everything, EverythingSettings, enter, stirred
@@ -241,7 +242,7 @@ def test_dkn_with_chosen_channels_needs_them(plain: Dataset, tmp_path: Path) -> 
 def test_a_training_step_reads_the_neighbours_of_candidates(dataset: Dataset) -> None:
     tables = Tables.from_dataset(dataset, CPU, needs=tuple(REQUIREMENTS))
     model, clicks = stirred(data_shape(dataset)), Clicks.from_impressions(dataset.impressions("train"), CPU)
-    step = Stepper(model, tables, torch.optim.SGD(model.parameters(), lr=0.0), TRAINING)
+    step = Stepper(model, tables, TRAINING, optimiser=torch.optim.SGD(model.parameters(), lr=0.0))
     plan = Sampler(clicks, tables, batch_size=1, negatives=2, seed=0).plan(0)
     for part in plan.batches(1):
         batch = tables.batch(*part).of_all_stories()

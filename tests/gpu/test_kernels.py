@@ -280,7 +280,7 @@ def test_captured_steps_meet_the_stories_of_plain_steps(compiled: bool) -> None:
         tables = random_tables(batch)
         users = torch.arange(32, device="cuda") // 16  # two users, so that most stories are in no batch
         candidates = torch.randint(1, 40, (32, 5), device="cuda")
-        step = kind(model, tables, build_optimiser(model, settings), settings)
+        step = kind(model, tables, settings, optimiser=build_optimiser(model, settings))
         plan = Plan(users, candidates, torch.zeros_like(users), torch.zeros_like(candidates))
         step.prepare(plan)
         for part in step.batches(plan):
@@ -395,7 +395,7 @@ def test_every_model_trains_in_bf16(name: str) -> None:
     settings = TrainingSettings(batch=16, rate=1e-3, compile=False)
     tables = random_tables(batch)
     forget_met(model)
-    step = CapturedStepper(model, tables, build_optimiser(model, settings), settings)
+    step = CapturedStepper(model, tables, settings, optimiser=build_optimiser(model, settings))
     users = torch.arange(64, device="cuda").repeat(2)
     candidates = torch.randint(1, NEWS, (128, 5), device="cuda")
     plan = Plan(users, candidates, torch.zeros_like(users), torch.zeros_like(candidates))

@@ -49,7 +49,7 @@ def losses(kind: type[Stepper], loop: Loop, *, clicks: bool = True, host: bool =
     if host:
         tables = Tables(tables.news.to(CPU), tables.clicked.cpu(), tables.skipped.cpu())
         plans = [Plan(*(column.cpu() for column in plan)) for plan in plans]
-    step = kind(model, tables, build_optimiser(model, loop.settings), loop.settings, clicks=clicks)
+    step = kind(model, tables, loop.settings, clicks, optimiser=build_optimiser(model, loop.settings))
     measured = []
     for plan in plans:
         step.prepare(plan)
@@ -86,7 +86,7 @@ def test_every_replay_plants_other_stories(rule: str, compiled: bool) -> None:
     """The same samples and weights at each step: only the planted stories can change the loss."""
     loop = loop_on_gpu(rule, batch=16, compile=compiled, rate=1e-12)
     model = loop.model.eval()
-    step = CapturedStepper(model, loop.tables, build_optimiser(model, loop.settings), loop.settings)
+    step = CapturedStepper(model, loop.tables, loop.settings, optimiser=build_optimiser(model, loop.settings))
     plan = Plan(*(column[:16] for column in loop.sampler.plan(0)))
     step.prepare(plan)
     (samples,) = step.batches(plan)

@@ -2,7 +2,7 @@
 
 from mutations.planting import Fault, Group
 
-RULES, LOSS, STEPS = "batches/planted.py", "training/planted.py", "training/steps.py"
+RULES, LOSS, STEPS = "batches/planted.py", "training/planted.py", "training/batch_loss.py"
 
 FAULTS = [
     Fault("all clicks of a profile are replaced", RULES, ".clamp(min=1).minimum(count - 1)", ".clamp(min=1)"),

@@ -146,7 +146,7 @@ def test_a_step_has_the_loss_of_the_settings(tmp_path: Path) -> None:
     for name, function in (("softmax", click_loss), ("log", log_loss)):
         loop = toy("nrms", loss=name)(tmp_path)
         model = loop.model.eval()
-        step = Stepper(model, loop.tables, torch.optim.SGD(model.parameters(), lr=0.0), loop.settings)
+        step = Stepper(model, loop.tables, loop.settings, optimiser=torch.optim.SGD(model.parameters(), lr=0.0))
         samples = next(step.batches(loop.sampler.plan(0)))
         news, batch = step.look_up(samples)
         expected = function(model.score(model.encode_news(news), batch), batch.candidate_mask).detach()
@@ -215,7 +215,7 @@ class Notes(Silent):
 def test_tce_counts_the_steps_of_all_epochs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """epsilon rises by 0.05 per step to 0.5, which is 0.6 more of 12 samples; the sixth step of an epoch has 4."""
     recorded = RecordingLoss([])
-    monkeypatch.setattr("drpn.training.steps.truncated_loss", recorded)
+    monkeypatch.setattr("drpn.training.batch_loss.truncated_loss", recorded)
     toy("nrms", **TCE)(tmp_path).run(lambda _: 0.5, resume=False)
     assert recorded.counts == [0, 0, 1, 1, 2, 1, 3, 4, 4, 5, 6, 2, 6, 6, 6, 6, 6, 2]
 
@@ -242,11 +242,11 @@ def test_a_training_too_short_to_drop_a_sample_is_noted(
 def test_a_resumed_run_drops_the_same_samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop_at: int) -> None:
     """Stopped within the first epoch, at its end, or within the second: same counts, same weights."""
     whole, expected = RecordingLoss([]), toy("nrms", **TCE)(tmp_path)
-    monkeypatch.setattr("drpn.training.steps.truncated_loss", whole)
+    monkeypatch.setattr("drpn.training.batch_loss.truncated_loss", whole)
     expected.run(lambda _: 0.5, resume=False)
     (tmp_path / CHECKPOINT).unlink()
     recorded = RecordingLoss([], stop_at)
-    monkeypatch.setattr("drpn.training.steps.truncated_loss", recorded)
+    monkeypatch.setattr("drpn.training.batch_loss.truncated_loss", recorded)
     with pytest.raises(Stopped):
         toy("nrms", **TCE)(tmp_path).run(lambda _: 0.5, resume=False)
     assert reached(tmp_path / CHECKPOINT) == ((0, stop_at) if stop_at <= 6 else (1, stop_at - 6))

@@ -15,12 +15,13 @@ from drpn.batches.samples import Plan
 from drpn.errors import SettingsError, TrainingError
 from drpn.recipes.planted import check_planted, planted_reads
 from drpn.recipes.settings import training_defaults
+from drpn.training.batch_loss import Samples
 from drpn.training.checkpoint import TrainingState
 from drpn.training.loop import CHECKPOINT, Loop
 from drpn.training.loss import click_loss
 from drpn.training.planted import planted_loss, ranking_loss
 from drpn.training.settings import TrainingSettings
-from drpn.training.steps import Samples, choose_stepper
+from drpn.training.steps import choose_stepper
 from drpn.training.stopping import Stopped
 from small_training import small, toy, train_small, weights
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from drpn.batches.samples import Plan
 from drpn.batches.tables import Tables
 from drpn.models.catalogue import CATALOGUE
 from drpn.training.settings import TrainingSettings
-from drpn.training.steps import HostStepper, Stepper
+from drpn.training.steps import CapturedStepper, HostStepper, Stepper
 from random_steps import train_losses
 
 NEWS, USERS = 60, 12
@@ -35,8 +36,8 @@ def test_batches_from_host_memory(tables: Tables, monkeypatch: pytest.MonkeyPatc
     """They equal those of the plain step; every batch of the usual size has the same number of stories."""
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: tensor)  # pinning needs a GPU
     settings = TrainingSettings(batch=4, compile=False)
-    arguments = (torch.nn.Linear(1, 1), tables, None, settings)
-    host, plain = HostStepper(*arguments), Stepper(*arguments)
+    arguments = (torch.nn.Linear(1, 1), tables, settings)
+    host, plain = HostStepper(*arguments, optimiser=None), Stepper(*arguments, optimiser=None)
     plan = Plan(torch.randint(0, USERS, (10,)), torch.randint(1, NEWS, (10, 3)), torch.arange(10), torch.zeros(10, 3))
     host.prepare(plan)
     taken = list(host.batches(plan, start=1))
@@ -62,3 +63,19 @@ def test_the_steps_of_every_model_change_it(name: str) -> None:
     assert all(map(math.isfinite, quick))
     assert quick[0] == slow[0]
     assert quick[-1] != slow[-1]
+
+
+@pytest.mark.parametrize(
+    ("batch", "steps", "compiled"),
+    [(128, 19_500, True), (128, 1_000, False), (8_192, 305, False), (8_192, 3_000, True), (128, 0, True)],
+)
+def test_a_model_is_compiled_if_the_training_is_long_enough(
+    batch: int, steps: int, compiled: bool, tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Five passes over half a million clicks are long enough at batch 128; 0 stands for an unknown number of steps."""
+    asked: list[Any] = []
+    monkeypatch.setattr(torch, "compile", lambda loss, **_: asked.append(loss))
+    for wanted in (True, False):
+        settings = TrainingSettings(batch=batch, compile=wanted)
+        CapturedStepper(torch.nn.Linear(1, 1), tables, settings, optimiser=None, total=steps)
+    assert len(asked) == compiled

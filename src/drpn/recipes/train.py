@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from drpn.batches.samples import Clicks, Sampler
 from drpn.batches.tables import Tables
@@ -26,6 +27,8 @@ from drpn.recipes.needs import check_requirements, other_neighbours, outdated_pa
 from drpn.recipes.planted import check_planted, planted_reads
 from drpn.recipes.runs import BUNDLE, CURVE_PICTURE, TENSORBOARD, Run, former_settings, run_facts
 from drpn.recipes.settings import entry, training_defaults
+from drpn.training.ahead import compile_kernels
+from drpn.training.batch_loss import BatchLoss
 from drpn.training.devices import check_precision, choose_device, data_device, explain_out_of_memory
 from drpn.training.loop import CHECKPOINT, Loop, OnPoint, Trained
 from drpn.training.memory import keep_freed_memory
@@ -130,6 +133,11 @@ def _train(
             for note in [*outdated_parts(model, dataset), *([other] if other else [])]:
                 progress.note(note)
             progress.note(f"{model}: {_parameter_count(network):,} parameters, {len(clicks):,} clicks, on {where}")
+            compile_kernels(
+                BatchLoss(network, tables, training),
+                sampler,
+                lambda: validation_scores(network, tables, dataset, settings.size, training.precision),
+            )
             with _point_writer(out, len(clicks), tensorboard=tensorboard) as on_point:
                 loop = Loop(network, tables, sampler, training, out, progress, on_point, run.fingerprint, ranks)
                 trained = loop.run(
@@ -164,16 +172,23 @@ def _train(
 def validation_auc(
     model: ClickModel, tables: Tables, dataset: Dataset, size: int, precision: Precision = "auto"
 ) -> float:
-    """Return the mean AUC on the validation split; `size` is model.size, named in the error if memory runs out."""
+    """Return the mean AUC on the validation split."""
     impressions = dataset.impressions("validation")
-    with explain_out_of_memory("model.size", size):
-        scores = score_on_device(model, tables, impressions, Silent(), precision=precision)
+    scores = validation_scores(model, tables, dataset, size, precision)
     if not torch.isfinite(scores).all():
         raise DivergedError("the model's scores are no longer finite: the training has diverged; lower training.rate")
     auc = measure(scores, impressions.clicked, impressions.offsets).mean()["auc"]
     if math.isnan(auc):
         raise TrainingError(f"{dataset.path} has nothing to validate on: no impression there has a click and a skip")
     return auc
+
+
+def validation_scores(
+    model: ClickModel, tables: Tables, dataset: Dataset, size: int, precision: Precision = "auto"
+) -> Tensor:
+    """The scores of the validation split; `size` is model.size, named in the error if memory runs out."""
+    with explain_out_of_memory("model.size", size):
+        return score_on_device(model, tables, dataset.impressions("validation"), Silent(), precision=precision)
 
 
 def _refit(

@@ -18,6 +18,8 @@ from drpn.output import atomic_file
 from drpn.ranks import ALONE, Ranks
 
 FORMAT = 3
+_ROOM = 3
+"""Copies stay on a GPU whose free memory is more than this many times their size."""
 
 
 @dataclass
@@ -67,7 +69,8 @@ class Checkpoints:
         header, tensors = _snapshot(model, optimiser, state, best)
         if self._run is not None:
             header["run"] = self._run
-        self._pending = self._writer.submit(_write, self._file, header, tensors)
+        copied = _now_on_gpu(tensors)
+        self._pending = self._writer.submit(_write, self._file, header, tensors, copied)
 
     def wait(self) -> None:
         """Wait for the last write to end; raise its error if it failed."""
@@ -84,7 +87,7 @@ def _snapshot(
     tensors = {f"model/{name}": value for name, value in model.state_dict().items()}
     for index, slots in optimiser_state["state"].items():
         tensors |= {f"optimiser/{index}/{name}": torch.as_tensor(value) for name, value in slots.items()}
-    copies = {name: value.detach().to("cpu", copy=True).contiguous() for name, value in tensors.items()}
+    copies = copy_tensors(tensors)
     copies |= {f"best/{name}": value for name, value in best.items()}  # never modified in place: no copy needed
     copies["random/cpu"] = torch.get_rng_state()
     if torch.cuda.is_available():
@@ -94,7 +97,39 @@ def _snapshot(
     return header, copies
 
 
-def _write(file: Path, header: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+def copy_tensors(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Copy tensors: within their GPU if it has room, which takes milliseconds, otherwise to the host's memory."""
+    on_gpu = [tensor for tensor in tensors.values() if tensor.is_cuda]
+    room = torch.cuda.mem_get_info(on_gpu[0].device)[0] if on_gpu else 0
+    stay = room > _ROOM * sum(tensor.nbytes for tensor in on_gpu)
+    return {
+        name: (value.detach().clone() if stay else value.detach().to("cpu", copy=True)).contiguous()
+        for name, value in tensors.items()
+    }
+
+
+def _now_on_gpu(tensors: dict[str, Tensor]) -> torch.cuda.Event | None:
+    """An event after which the copies are complete, if some are on a GPU."""
+    if not any(tensor.is_cuda for tensor in tensors.values()):
+        return None
+    event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+    event.record()
+    return event
+
+
+def _to_host(tensors: dict[str, Tensor], copied: torch.cuda.Event) -> dict[str, Tensor]:
+    """Bring tensors to the host's memory, in a stream of its own so that training goes on meanwhile."""
+    stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    stream.wait_event(copied)
+    with torch.cuda.stream(stream):
+        return {name: value.cpu() for name, value in tensors.items()}
+
+
+def _write(
+    file: Path, header: dict[str, Any], tensors: dict[str, Tensor], copied: torch.cuda.Event | None = None
+) -> None:
+    if copied is not None:
+        tensors = _to_host(tensors, copied)
     header["checksum"] = _checksum(header, tensors)
     with atomic_file(file) as scratch:
         save_file(tensors, scratch, metadata={"drpn": json.dumps(header)})

@@ -20,7 +20,7 @@ from drpn.models.base import ClickModel
 from drpn.output import atomic_file
 from drpn.progress import Progress
 from drpn.ranks import ALONE, Ranks
-from drpn.training.checkpoint import Checkpoints, TrainingState, load_checkpoint
+from drpn.training.checkpoint import Checkpoints, TrainingState, copy_tensors, load_checkpoint
 from drpn.training.loss import dropped_samples
 from drpn.training.optimiser import build_optimiser
 from drpn.training.settings import TrainingSettings
@@ -102,7 +102,7 @@ class Loop:
                 curve.append(self._curve_point(state, auc))
                 if auc > state.best_auc or validate is None:
                     state.best_auc, state.best_epoch = auc, state.epoch
-                    best = {name: value.detach().cpu().clone() for name, value in self.model.state_dict().items()}
+                    best = copy_tensors(self.model.state_dict())
                 state.epoch, state.step, state.loss = state.epoch + 1, 0, 0.0
                 epochs_since_best = state.epoch - 1 - state.best_epoch
                 state.finished = state.epoch >= self.settings.epochs or epochs_since_best >= self.settings.patience
@@ -188,7 +188,14 @@ class Loop:
         if self._shared is None:
             return choose_stepper(self.model, self.tables, optimiser, self.settings, done, total, clicks=clicks)
         return SharedStepper(
-            self.model, self.tables, optimiser, self.settings, done, total, clicks, shared=self._shared
+            self.model,
+            self.tables,
+            self.settings,
+            clicks,
+            optimiser=optimiser,
+            done=done,
+            total=total,
+            shared=self._shared,
         )
 
     def _steps(self, plan: Plan) -> int:

@@ -92,8 +92,8 @@ class TrainingSettings:
     """Precision of matrix products in training and evaluation; weights stay in fp32. auto: bf16 on a GPU, fp32 on a
     CPU."""
     compile: bool = True
-    """On a GPU with `record`: compile the model before capturing the step. Compiling takes about a minute, so it pays
-    off in trainings of several minutes."""
+    """On a GPU with `record`: compile the model before capturing the step, if the training is long enough to save the
+    minute that compiling takes."""
     record: bool = True
     """On a GPU: capture one step as a CUDA graph and replay it. Off: launch every step separately."""
     data: Literal["auto", "device", "host"] = "auto"

@@ -18,8 +18,9 @@ from drpn.errors import SettingsError
 from drpn.layers.news import IdVectors
 from drpn.models.base import ClickModel
 from drpn.ranks import Ranks
+from drpn.training.batch_loss import Samples
 from drpn.training.optimiser import weights_by_kind
-from drpn.training.steps import Samples, Stepper
+from drpn.training.steps import Stepper
 
 
 class _Model(nn.Module):
@@ -77,7 +78,7 @@ class SharedModel:
             met.copy_(self.ranks.add(met.to(torch.int32)) > 0)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class SharedStepper(Stepper):
     """Takes this process's part of every batch; all processes end a step with the same weights."""
 

@@ -8,21 +8,18 @@ captured step starts from them.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
-from drpn.batches.batch import Batch, NewsRows, count_distinct_stories, distinct_stories
-from drpn.batches.planted import Planted, click_odds, plant_clicks_of_others, swap_clicks_and_skips
+from drpn.batches.batch import count_distinct_stories
 from drpn.batches.samples import Plan
 from drpn.batches.tables import Tables
-from drpn.layers.precision import matrix_precision
 from drpn.models.base import ClickModel
-from drpn.training.loss import click_loss, dropped_samples, log_loss, truncated_loss
+from drpn.training.batch_loss import BatchLoss, Inputs, Samples
+from drpn.training.loss import dropped_samples
 from drpn.training.optimiser import one_cycle, set_rate
-from drpn.training.planted import planted_loss
 from drpn.training.prefetch import prefetch
 from drpn.training.settings import TrainingSettings
 
@@ -30,58 +27,21 @@ _ROUND = 1024
 """Capacities are multiples of this, so that epochs with nearly the same need share one captured graph."""
 _PREFETCH = 2
 """Batches that are looked up in advance if the data are in the host's memory."""
+_COMPILE_SECONDS, _SAVED_BY_STEP, _SAVED_BY_SAMPLE = 60, 5e-3, 4e-6
+"""Seconds that compiling takes, and that it saves with each step and with each sample of it: DRPN on an H200."""
 _WARM_UP = 3
 """Steps before the capture, in which compilers and allocators do their first work."""
 
 
-Inputs = tuple[NewsRows, Batch]
-"""The distinct stories of a batch, and the batch with positions into them."""
-
-
-class Samples(NamedTuple):
-    """The samples of one step, and the model's inputs if they have been looked up in advance."""
-
-    readers: Int[Tensor, "B"]
-    candidates: Int[Tensor, "B C"]
-    moments: Int[Tensor, "B"]
-    pairs: Int[Tensor, "B C"]
-    inputs: Inputs | None = None
-
-    @property
-    def size(self) -> int:
-        """The number of samples."""
-        return len(self.readers)
-
-    def part(self, which: slice) -> "Samples":
-        """Some of the samples, without inputs."""
-        return Samples(self.readers[which], self.candidates[which], self.moments[which], self.pairs[which])
-
-
-@dataclass
-class Stepper:
+@dataclass(kw_only=True)
+class Stepper(BatchLoss):
     """Runs every step eagerly."""
 
-    model: ClickModel
-    tables: Tables
     optimiser: torch.optim.Optimizer
-    settings: TrainingSettings
     done: int = 0
     """Steps taken before, in earlier epochs too."""
     total: int = 0
     """Steps of the whole training, if it takes all its epochs."""
-    clicks: bool = True
-    """Learn to predict clicks; without, only from planted feedback."""
-
-    def __post_init__(self) -> None:
-        # on the device, in one place: a captured step reads it there
-        self._dropped = torch.zeros((), dtype=torch.int64, device=self.device)
-        swaps = self.settings.plants and self.settings.planted_from == "skips"
-        self._odds = click_odds(self.tables).to(self.device) if swaps else None
-
-    @property
-    def device(self) -> torch.device:
-        """The device of the model."""
-        return next(self.model.parameters()).device
 
     def prepare(self, plan: Plan) -> None:
         """Called before each epoch with its samples."""
@@ -97,40 +57,6 @@ class Stepper:
         news, batch = samples.inputs or self.look_up(samples)
         news, batch = news.to(self.device), batch.to(self.device)
         return self.learn(self.loss(news, batch, self.plant(news, batch)))
-
-    def look_up(self, samples: Samples, capacity: int | None = None) -> Inputs:
-        """The model's inputs for some samples; with a capacity, nothing waits for a count."""
-        all_news = self.tables.news
-        batch = self.tables.batch(*samples[:4], trim=capacity is None)
-        rows, local = distinct_stories(batch, news=len(all_news), capacity=capacity, reach=all_news.neighbour_positions)
-        return all_news.select(rows), local
-
-    def plant(self, news: NewsRows, batch: Batch) -> Planted | None:
-        """The profiles of a batch with planted stories, all of them stories of the batch; None if that is off."""
-        settings = self.settings
-        if self.clicks and not settings.planted:
-            return None
-        share, skips = settings.planted_share, settings.planted_skips
-        if settings.planted_from == "others":
-            return plant_clicks_of_others(batch.profiles, share=share, skips=skips)
-        assert self._odds is not None
-        return swap_clicks_and_skips(batch.profiles, self._odds[news.rows], share=share, skips=skips)
-
-    def loss(self, news: NewsRows, batch: Batch, planted: Planted | None = None) -> Float[Tensor, ""]:
-        """The loss of a batch with positions into the stories, which are encoded once."""
-        with matrix_precision(self.settings.precision, batch.candidates.device):
-            encoded = self.model.encode_news(news)
-            scores = self.model.score(encoded, batch) if self.clicks else None
-            trust = {} if planted is None else self.model.trust(encoded, planted.profiles)
-        losses = [] if scores is None else [self._click_loss(scores, batch.candidate_mask)]
-        if planted is not None:
-            losses.append((self.settings.planted if self.clicks else 1.0) * planted_loss(trust, planted))
-        return losses[0] if len(losses) == 1 else losses[0] + losses[1]
-
-    def _click_loss(self, scores: Float[Tensor, "B C"], mask: Bool[Tensor, "B C"]) -> Float[Tensor, ""]:
-        if self.settings.loss == "tce":
-            return truncated_loss(scores, mask, self._dropped)
-        return (log_loss if self.settings.loss == "log" else click_loss)(scores, mask)
 
     def learn(self, loss: Float[Tensor, ""]) -> Float[Tensor, ""]:
         """Back-propagate the loss and update the weights."""
@@ -153,7 +79,7 @@ class Stepper:
         self.done += 1
 
 
-@dataclass
+@dataclass(kw_only=True)
 class CapturedStepper(Stepper):
     """Replays a captured step; batches of another size than the usual one run eagerly."""
 
@@ -165,7 +91,13 @@ class CapturedStepper(Stepper):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._compiled = torch.compile(self.loss, dynamic=False) if self.settings.compile else self.loss
+        compiles = self.settings.compile and self._pays_off()
+        self._compiled = torch.compile(self.loss, dynamic=False) if compiles else self.loss
+
+    def _pays_off(self) -> bool:
+        """Whether the steps to come save the minute of compiling; with an unknown number of steps, they do."""
+        saved = (self.total - self.done) * (_SAVED_BY_STEP + _SAVED_BY_SAMPLE * self.settings.batch)
+        return not self.total or saved > _COMPILE_SECONDS
 
     def prepare(self, plan: Plan) -> None:
         """Count the distinct stories of the largest batch of the epoch; if the graph is too small, capture again."""
@@ -236,7 +168,7 @@ class CapturedStepper(Stepper):
         self._graph = graph
 
 
-@dataclass
+@dataclass(kw_only=True)
 class HostStepper(CapturedStepper):
     """Replays a captured step on batches that were looked up in the host's memory."""
 
@@ -290,4 +222,4 @@ def choose_stepper(
     kind: type[Stepper] = CapturedStepper if tables.clicked.is_cuda else HostStepper
     if next(model.parameters()).device.type == "cpu" or not settings.record:
         kind = Stepper
-    return kind(model, tables, optimiser, settings, done, total, clicks)
+    return kind(model, tables, settings, clicks, optimiser=optimiser, done=done, total=total)

@@ -11,6 +11,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from drpn.layers.kernels.launch import launch
+
 LONGEST = 64
 """The longest sequence, and the largest head."""
 
@@ -95,7 +97,7 @@ def short_attention(table: Tensor, marks: Tensor, heads: int, size: int) -> Tens
     grid, constants, blocks = _plan(table, marks, heads, size)
     out = table.new_empty(*marks.shape, size)
     if out.numel():
-        _attention_forward[grid](table, marks.contiguous(), out, *constants, **blocks)
+        launch(_attention_forward, grid, table, marks.contiguous(), out, *constants, **blocks)
     return out
 
 
@@ -111,8 +113,16 @@ def short_attention_backward(table: Tensor, marks: Tensor, grad: Tensor, heads: 
     out = table.new_empty(marks.numel(), table.shape[1])
     out[:, 3 * size :] = 0
     if out.numel():
-        _attention_backward[grid](
-            table, marks.contiguous(), grad.contiguous(), out, *constants, out.stride(0), **blocks
+        launch(
+            _attention_backward,
+            grid,
+            table,
+            marks.contiguous(),
+            grad.contiguous(),
+            out,
+            *constants,
+            out.stride(0),
+            **blocks,
         )
     return out
 

@@ -12,6 +12,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from drpn.layers.kernels.launch import launch
+
 LONGEST = 64
 """The longest sequence."""
 _COLUMNS = 64
@@ -202,7 +204,7 @@ def similarities(
     results = tuple(torch.empty(positions.shape, dtype=torch.float32, device=own.device) for _ in range(2))
     if positions.numel():
         constants, blocks = _plan(own, other, positions, others, size)
-        _similarities_forward[(len(positions),)](
+        launch(_similarities_forward, (len(positions),),
             own, own if other is None else other, positions.contiguous(), others.contiguous(), to_similar,
             to_similar if to_contrary is None else to_contrary, to_similar if unopposed is None else unopposed,
             *results, *constants, **blocks,
@@ -235,7 +237,7 @@ def similarities_backward(
     results = _room(own, positions, others, size, parts)
     if positions.numel():
         constants, blocks = _plan(own, other, positions, others, size)
-        _similarities_backward[(len(positions),)](
+        launch(_similarities_backward, (len(positions),),
             own, own if other is None else other, positions.contiguous(), others.contiguous(), to_similar,
             to_similar if to_contrary is None else to_contrary, to_similar if unopposed is None else unopposed,
             of_similar.contiguous(), of_contrary.contiguous(), *results, *constants, parts, **blocks,

@@ -7,6 +7,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from drpn.layers.kernels.launch import launch
+
 
 @triton.jit(do_not_specialize=["width"])
 def _fused_scores(
@@ -40,7 +42,7 @@ def fused_scores(
     scores = torch.empty(batch, width, dtype=torch.float32, device=candidates.device)
     count, size = out.shape
     if scores.numel():
-        _fused_scores[(scores.numel(),)](
+        launch(_fused_scores, (scores.numel(),),
             candidates.contiguous(), plain, halves, users.contiguous(), interests.contiguous(), out.contiguous(), bias,
             scores, width, plain.stride(0), halves.stride(0), count, size, triton.next_power_of_2(size),
         )  # fmt: skip

@@ -7,6 +7,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from drpn.layers.kernels.launch import launch
+
 _POSITIONS, _COLUMNS = 32, 128
 """Positions and columns that one program of the segment sum reads."""
 _WIDE = 64
@@ -45,7 +47,7 @@ def _summed(values: Tensor, weights: Tensor | None, width: int, keys: Tensor, or
             values = values.contiguous()
         block = max(16, min(_COLUMNS, triton.next_power_of_2(values.shape[1])))
         grid = (triton.cdiv(len(keys), _POSITIONS), triton.cdiv(values.shape[1], block))
-        _segment_sum[grid](
+        launch(_segment_sum, grid,
             values, values if weights is None else weights, keys, order, sums, len(keys), width, values.shape[1],
             values.stride(0), weights is not None, _POSITIONS, block, num_warps=4,
         )  # fmt: skip
@@ -113,7 +115,7 @@ def weighted_rows(table: Tensor, positions: Tensor, weights: Tensor) -> Tensor:
     """See `drpn.layers.gather.weighted_rows`."""
     out = table.new_empty(len(positions), table.shape[1])
     if out.numel():
-        _weighted_rows[(len(out), triton.cdiv(out.shape[1], _WIDE))](
+        launch(_weighted_rows, (len(out), triton.cdiv(out.shape[1], _WIDE)),
             table, positions.contiguous(), weights.contiguous(), out, positions.shape[1], out.shape[1],
             table.stride(0), max(16, triton.next_power_of_2(positions.shape[1])), _WIDE, num_warps=4,
         )  # fmt: skip
@@ -130,7 +132,7 @@ def products_with_rows(table: Tensor, positions: Tensor, vectors: Tensor) -> Ten
     """The inner product of `vectors[b]` with the row at each position (b, s), in float32."""
     out = torch.empty(positions.shape, dtype=torch.float32, device=table.device)
     if out.numel():
-        _products_with_rows[(len(out),)](
+        launch(_products_with_rows, (len(out),),
             table, positions.contiguous(), vectors.contiguous(), out, positions.shape[1], table.shape[1],
             table.stride(0), max(16, triton.next_power_of_2(positions.shape[1])), _WIDE, num_warps=4,
         )  # fmt: skip

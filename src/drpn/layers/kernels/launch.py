@@ -1,0 +1,86 @@
+"""Launch Triton kernels, and compile many of them at the same time before their first launch.
+
+Triton compiles a kernel at its first launch, one after the other: twenty seconds for a training of DRPN. The compiler
+runs outside of Python's lock, so threads compile them side by side.
+"""
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_MOST_THREADS = 16
+
+
+class _Compiler:
+    """Compiles kernels in threads, each kernel once for equal arguments."""
+
+    def __init__(self) -> None:
+        device = torch.cuda.current_device()
+        threads = min(_MOST_THREADS, os.cpu_count() or 1)
+        self._pool = ThreadPoolExecutor(threads, "kernels", lambda: torch.cuda.set_device(device))
+        self._kernels: dict[Any, Future[Any]] = {}
+
+    def add(self, kernel: Any, grid: tuple[int, ...], arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
+        """Compile a kernel for such arguments."""
+        kinds = tuple(_kind(argument) for argument in arguments)
+        key = (id(kernel), kinds, tuple(sorted(options.items())))
+        if key not in self._kernels:
+            stand_ins = [_stand_in(argument) for argument in arguments]
+            self._kernels[key] = self._pool.submit(kernel.warmup, *stand_ins, grid=grid, **options)
+
+    def finish(self) -> None:
+        """Wait for all kernels. One that failed fails again, with its reason, when it is launched."""
+        wait(self._kernels.values())
+        self._pool.shutdown()
+
+
+_compiler: _Compiler | None = None
+_compile_only = False
+"""Module variables, not context variables: autograd launches kernels from threads of its own."""
+
+
+def launch(kernel: Any, grid: tuple[int, ...], *arguments: Any, **options: Any) -> None:
+    """Launch a kernel; within `compile_only`, compile it and do not run it."""
+    global _compiler
+    if _compiler is not None:
+        if _compile_only:
+            _compiler.add(kernel, grid, arguments, options)
+            return
+        _compiler.finish()
+        _compiler = None
+    kernel[grid](*arguments, **options)
+
+
+@contextmanager
+def compile_only() -> Iterator[None]:
+    """Compile the kernels that the code within would launch; what they would have computed is undefined.
+
+    Compiling goes on after the end of the context. The next launch waits for it.
+    """
+    global _compiler, _compile_only
+    if _compiler is None:
+        _compiler = _Compiler()
+    _compile_only = True
+    try:
+        yield
+    finally:
+        _compile_only = False
+
+
+def _kind(argument: Any) -> Any:
+    """What Triton's choice of a compiled kernel depends on, at most."""
+    return (argument.dtype, _is_aligned(argument)) if isinstance(argument, Tensor) else argument
+
+
+def _stand_in(argument: Any) -> Any:
+    """An argument to compile for that keeps no tensor alive: Triton takes a dtype for an aligned tensor of it."""
+    return argument.dtype if isinstance(argument, Tensor) and _is_aligned(argument) else argument
+
+
+def _is_aligned(tensor: Tensor) -> bool:
+    return tensor.data_ptr() % 16 == 0

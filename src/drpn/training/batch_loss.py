@@ -1,0 +1,95 @@
+"""The loss of the samples of one step: look up the model's inputs, plant feedback, score, compare."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from drpn.batches.batch import Batch, NewsRows, distinct_stories
+from drpn.batches.planted import Planted, click_odds, plant_clicks_of_others, swap_clicks_and_skips
+from drpn.batches.tables import Tables
+from drpn.layers.precision import matrix_precision
+from drpn.models.base import ClickModel
+from drpn.training.loss import click_loss, log_loss, truncated_loss
+from drpn.training.planted import planted_loss
+from drpn.training.settings import TrainingSettings
+
+Inputs = tuple[NewsRows, Batch]
+"""The distinct stories of a batch, and the batch with positions into them."""
+
+
+class Samples(NamedTuple):
+    """The samples of one step, and the model's inputs if they have been looked up in advance."""
+
+    readers: Int[Tensor, "B"]
+    candidates: Int[Tensor, "B C"]
+    moments: Int[Tensor, "B"]
+    pairs: Int[Tensor, "B C"]
+    inputs: Inputs | None = None
+
+    @property
+    def size(self) -> int:
+        """The number of samples."""
+        return len(self.readers)
+
+    def part(self, which: slice) -> "Samples":
+        """Some of the samples, without inputs."""
+        return Samples(self.readers[which], self.candidates[which], self.moments[which], self.pairs[which])
+
+
+@dataclass
+class BatchLoss:
+    """Computes the loss of a model on some samples."""
+
+    model: ClickModel
+    tables: Tables
+    settings: TrainingSettings
+    clicks: bool = True
+    """Learn to predict clicks; without, only from planted feedback."""
+
+    def __post_init__(self) -> None:
+        # on the device, in one place: a captured step reads it there
+        self._dropped = torch.zeros((), dtype=torch.int64, device=self.device)
+        swaps = self.settings.plants and self.settings.planted_from == "skips"
+        self._odds = click_odds(self.tables).to(self.device) if swaps else None
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the model."""
+        return next(self.model.parameters()).device
+
+    def look_up(self, samples: Samples, capacity: int | None = None) -> Inputs:
+        """The model's inputs for some samples; with a capacity, nothing waits for a count."""
+        all_news = self.tables.news
+        batch = self.tables.batch(*samples[:4], trim=capacity is None)
+        rows, local = distinct_stories(batch, news=len(all_news), capacity=capacity, reach=all_news.neighbour_positions)
+        return all_news.select(rows), local
+
+    def plant(self, news: NewsRows, batch: Batch) -> Planted | None:
+        """The profiles of a batch with planted stories, all of them stories of the batch; None if that is off."""
+        settings = self.settings
+        if self.clicks and not settings.planted:
+            return None
+        share, skips = settings.planted_share, settings.planted_skips
+        if settings.planted_from == "others":
+            return plant_clicks_of_others(batch.profiles, share=share, skips=skips)
+        assert self._odds is not None
+        return swap_clicks_and_skips(batch.profiles, self._odds[news.rows], share=share, skips=skips)
+
+    def loss(self, news: NewsRows, batch: Batch, planted: Planted | None = None) -> Float[Tensor, ""]:
+        """The loss of a batch with positions into the stories, which are encoded once."""
+        with matrix_precision(self.settings.precision, batch.candidates.device):
+            encoded = self.model.encode_news(news)
+            scores = self.model.score(encoded, batch) if self.clicks else None
+            trust = {} if planted is None else self.model.trust(encoded, planted.profiles)
+        losses = [] if scores is None else [self._click_loss(scores, batch.candidate_mask)]
+        if planted is not None:
+            losses.append((self.settings.planted if self.clicks else 1.0) * planted_loss(trust, planted))
+        return losses[0] if len(losses) == 1 else losses[0] + losses[1]
+
+    def _click_loss(self, scores: Float[Tensor, "B C"], mask: Bool[Tensor, "B C"]) -> Float[Tensor, ""]:
+        if self.settings.loss == "tce":
+            return truncated_loss(scores, mask, self._dropped)
+        return (log_loss if self.settings.loss == "log" else click_loss)(scores, mask)
