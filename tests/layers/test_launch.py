@@ -2,6 +2,7 @@
 
 import threading
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,9 +13,10 @@ from drpn.layers.kernels.launch import compile_only, launch
 
 
 class Kernel:
-    """Stands for a Triton kernel."""
+    """Stands for a Triton kernel; it is compiled once for all values of its third parameter."""
 
     def __init__(self) -> None:
+        self.params = [SimpleNamespace(do_not_specialize=number == 2) for number in range(3)]
         self.compiled: list[tuple[Any, ...]] = []
         self.launched: list[tuple[Any, ...]] = []
         self.most_at_once = self._now = 0
@@ -65,11 +67,11 @@ def test_equal_arguments_are_compiled_once_and_tensors_are_not_kept() -> None:
     kernel = Kernel()
     with compile_only():
         for rows in (3, 4):
-            launch(kernel, (rows,), torch.zeros(rows, dtype=torch.bfloat16), 7)
-        launch(kernel, (1,), torch.zeros(9, dtype=torch.float32)[1:], 7)  # not aligned: another kernel
+            launch(kernel, (rows,), torch.zeros(rows, dtype=torch.bfloat16), 7, rows)
+        launch(kernel, (1,), torch.zeros(9, dtype=torch.float32)[1:], 7, 1)  # not aligned: another kernel
     launch(kernel, (1,))
     aligned, other = sorted(kernel.compiled, key=lambda call: isinstance(call[1], torch.Tensor))
-    assert aligned == ((3,), torch.bfloat16, 7, {})
+    assert aligned == ((3,), torch.bfloat16, 7, 3, {})
     assert isinstance(other[1], torch.Tensor)
 
 

@@ -182,7 +182,7 @@ def test_refit_trains_again_on_both_splits_for_the_best_number_of_epochs(
     assert [set(point) for point in curve(run / "refit")] == [{"epoch", "loss", "seconds"}] * 2
     trained = load_file(run / "bundle" / "model.safetensors")
     last = load_file(run / "refit" / CHECKPOINT)
-    assert all(torch.equal(trained[name], last[f"model/{name}"]) for name in trained)
+    assert all(torch.equal(trained[name], last[f"best/{name}"]) for name in trained)
     manifest = json.loads((run / "bundle" / "manifest.json").read_text())
     assert manifest["metrics"] == {"validation_auc": 0.7, "best_epoch": 2}
 

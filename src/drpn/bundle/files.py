@@ -210,7 +210,7 @@ class Bundle:
 
         With `mapped`, the weights stay in their file: processes that open the same bundle share one copy of them.
         """
-        manifest = _read_manifest(path)
+        manifest = read_manifest(path)
         reader = ArrayReader(path, manifest["files"], error=RunError, remedy=_REMEDY)
         reader.verify()
         data = Dataset(path, {"statistics": manifest["data"]["statistics"]}, reader)
@@ -322,7 +322,7 @@ def _settings(path: Path, kind: type, values: dict[str, Any]) -> Any:
         ) from error
 
 
-def _read_manifest(path: Path) -> dict[str, Any]:
+def read_manifest(path: Path) -> dict[str, Any]:
     file = path / MANIFEST
     if not file.is_file():
         raise RunError(
@@ -337,7 +337,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
 
 def bundle_run(path: Path) -> str | None:
     """The fingerprint of the run that wrote the bundle at `path`; None in bundles of older versions."""
-    run: str | None = _read_manifest(path).get("run")
+    run: str | None = read_manifest(path).get("run")
     return run
 
 

@@ -75,7 +75,7 @@ def stretches(measured: dict[str, dict[str, Any]]) -> None:
 
 def trained_run(run: "Run") -> None:
     """Print the result of a training, and the next command."""
-    manifest = run.bundle().manifest
+    manifest = run.manifest
     metrics = manifest["metrics"]
     say(
         f"{run.path}: {manifest['model']} trained in {manifest['training']['seconds']:.0f} s, best validation AUC "

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from drpn.bundle.files import Bundle, bundle_run
+from drpn.bundle.files import Bundle, bundle_run, read_manifest
 from drpn.dataset.folder import Dataset
 from drpn.errors import RunError
 from drpn.output import LOCK, atomic_file, explain_write_errors
@@ -85,15 +85,21 @@ class Run:
 
     def bundle(self) -> Bundle:
         """Open the trained model."""
+        self.check_bundle()
+        return Bundle.open(self.path / BUNDLE)
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """What is known of the trained model, without opening it."""
+        self.check_bundle()
+        return read_manifest(self.path / BUNDLE)
+
+    def check_bundle(self) -> None:
+        """Fail if there is no bundle yet, or if it is that of another run."""
         if not (self.path / BUNDLE).exists():
             raise RunError(
                 f"{self.path} has not finished training; resume it", hint="repeat its drpn train command with --resume"
             )
-        self.check_bundle()
-        return Bundle.open(self.path / BUNDLE)
-
-    def check_bundle(self) -> None:
-        """Fail if the bundle in the folder is that of another run."""
         if bundle_run(self.path / BUNDLE) != self.fingerprint:
             raise RunError(f"{self.path / BUNDLE} is the bundle of another run; put back the run's own, or train again")
 

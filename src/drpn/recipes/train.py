@@ -27,7 +27,7 @@ from drpn.recipes.needs import check_requirements, other_neighbours, outdated_pa
 from drpn.recipes.planted import check_planted, planted_reads
 from drpn.recipes.runs import BUNDLE, CURVE_PICTURE, TENSORBOARD, Run, former_settings, run_facts
 from drpn.recipes.settings import entry, training_defaults
-from drpn.training.ahead import compile_kernels
+from drpn.training.ahead import compile_kernels, import_ahead
 from drpn.training.batch_loss import BatchLoss
 from drpn.training.devices import check_precision, choose_device, data_device, explain_out_of_memory
 from drpn.training.loop import CHECKPOINT, Loop, OnPoint, Trained
@@ -98,6 +98,7 @@ def _train(
     check_planted(model, settings, training)
     device = choose_device(training)
     check_precision(training, device)
+    import_ahead(device)
     if tensorboard:
         check_tensorboard()
     data_place = data_device(training, device, dataset.bytes_to_train)

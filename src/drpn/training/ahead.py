@@ -1,5 +1,8 @@
-"""Compile the kernels of a training before its first step."""
+"""Do early, and at the same time, what a training on a GPU needs before its first step: imports and kernels."""
 
+import gc
+import importlib
+import threading
 from collections.abc import Callable
 
 import torch
@@ -7,6 +10,21 @@ import torch
 from drpn.batches.batch import count_distinct_stories
 from drpn.batches.samples import Sampler
 from drpn.training.batch_loss import BatchLoss, Samples
+
+_SLOW_IMPORTS = ("drpn.layers.kernels.denoising", "torch._dynamo")
+"""Triton, by a module that needs it, and what PyTorch's optimisers import: seconds, if the disk is slow."""
+
+
+def import_ahead(device: torch.device) -> None:
+    """Start to import what a training on a GPU will need, while its data are read."""
+    if device.type == "cpu":
+        return
+
+    def import_all() -> None:
+        for module in _SLOW_IMPORTS:
+            importlib.import_module(module)
+
+    threading.Thread(target=import_all, name="imports", daemon=True).start()
 
 
 def compile_kernels(losses: BatchLoss, sampler: Sampler, validate: Callable[[], object]) -> None:
@@ -30,3 +48,4 @@ def compile_kernels(losses: BatchLoss, sampler: Sampler, validate: Callable[[], 
         losses.loss(news, batch, losses.plant(news, batch)).backward()  # type: ignore[no-untyped-call]
         losses.model.zero_grad(set_to_none=True)
         validate()
+    gc.collect()  # what autograd kept of the batch

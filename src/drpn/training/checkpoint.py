@@ -82,11 +82,13 @@ class Checkpoints:
 def _snapshot(
     model: nn.Module, optimiser: torch.optim.Optimizer, state: TrainingState, best: dict[str, Tensor]
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Copy everything a checkpoint holds: its header and its tensors."""
+    """Copy everything a checkpoint holds: its header and its tensors. Of a finished training only the best are kept."""
     optimiser_state = optimiser.state_dict()
-    tensors = {f"model/{name}": value for name, value in model.state_dict().items()}
-    for index, slots in optimiser_state["state"].items():
-        tensors |= {f"optimiser/{index}/{name}": torch.as_tensor(value) for name, value in slots.items()}
+    tensors: dict[str, Tensor] = {}
+    if not state.finished:
+        tensors = {f"model/{name}": value for name, value in model.state_dict().items()}
+        for index, slots in optimiser_state["state"].items():
+            tensors |= {f"optimiser/{index}/{name}": torch.as_tensor(value) for name, value in slots.items()}
     copies = copy_tensors(tensors)
     copies |= {f"best/{name}": value for name, value in best.items()}  # never modified in place: no copy needed
     copies["random/cpu"] = torch.get_rng_state()
@@ -161,6 +163,9 @@ def load_checkpoint(
 
     header = ranks.from_first(read)
     tensors = ranks.tensors_from_first(stored)
+    state = TrainingState(**header["progress"])
+    if state.finished:
+        return state, _with_prefix(tensors, "best/")
     model.load_state_dict(_with_prefix(tensors, "model/"))
     slots: dict[int, dict[str, Tensor]] = {}
     for name, value in _with_prefix(tensors, "optimiser/").items():
@@ -175,7 +180,7 @@ def load_checkpoint(
     torch.set_rng_state(tensors["random/cpu"])
     if "random/cuda" in tensors and torch.cuda.is_available():
         torch.cuda.set_rng_state(tensors["random/cuda"])
-    return TrainingState(**header["progress"]), _with_prefix(tensors, "best/")
+    return state, _with_prefix(tensors, "best/")
 
 
 def _read(file: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:

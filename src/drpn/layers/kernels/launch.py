@@ -27,8 +27,7 @@ class _Compiler:
 
     def add(self, kernel: Any, grid: tuple[int, ...], arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
         """Compile a kernel for such arguments."""
-        kinds = tuple(_kind(argument) for argument in arguments)
-        key = (id(kernel), kinds, tuple(sorted(options.items())))
+        key = (id(kernel), tuple(map(_kind, kernel.params, arguments)), tuple(sorted(options.items())))
         if key not in self._kernels:
             stand_ins = [_stand_in(argument) for argument in arguments]
             self._kernels[key] = self._pool.submit(kernel.warmup, *stand_ins, grid=grid, **options)
@@ -72,9 +71,11 @@ def compile_only() -> Iterator[None]:
         _compile_only = False
 
 
-def _kind(argument: Any) -> Any:
+def _kind(parameter: Any, argument: Any) -> Any:
     """What Triton's choice of a compiled kernel depends on, at most."""
-    return (argument.dtype, _is_aligned(argument)) if isinstance(argument, Tensor) else argument
+    if isinstance(argument, Tensor):
+        return argument.dtype, _is_aligned(argument)
+    return type(argument) if parameter.do_not_specialize else argument
 
 
 def _stand_in(argument: Any) -> Any:
