@@ -219,6 +219,21 @@ def test_a_model_can_have_its_own_training_defaults(name: str, tmp_path: Path) -
     assert training == TrainingSettings(**defaults | {"epochs": 3, "loss": "softmax"})
 
 
+def test_a_large_batch_changes_other_defaults(tmp_path: Path) -> None:
+    """Those of the model itself and what the file or --set says stay."""
+    small, large = load_settings().training, load_settings(None, ["training.batch=2048"]).training
+    assert (small.rate, small.schedule, small.epochs) == (1e-3, "constant", 5)
+    assert (large.rate, large.schedule, large.epochs) == (2e-3, "one-cycle", 3)
+    assert load_settings(None, ["training.batch=1023"]).training == replace(small, batch=1023)
+    file = tmp_path / "a.toml"
+    file.write_text("[training]\nbatch = 8192\nepochs = 7\n")
+    larger = load_settings(file, ["training.rate=0.5"]).training
+    assert (larger.rate, larger.epochs, larger.clip, larger.matrix_rate) == (0.5, 7, 1.0, 0.25)
+    assert load_settings(None, ["training.batch=8192"], model="nrms-tce").training.loss == "tce"
+    live = load_settings(None, ["training.batch=8192"], model="drpn-live").training
+    assert live == replace(load_settings(model="drpn-live").training, batch=8192)
+
+
 @pytest.mark.parametrize(("name", "loss"), [("nrms", "softmax"), ("nrms-tce", "tce")])
 def test_only_tce_variants_use_truncated_cross_entropy(name: str, loss: str) -> None:
     assert load_settings(model=name).training.loss == loss

@@ -206,3 +206,19 @@ def test_without_decay_it_does_not_matter_what_is_spared() -> None:
 def test_an_unknown_kind_of_weights_is_refused() -> None:
     with pytest.raises(ValueError, match=r"^undecayed names 'gamma'; choose from tables, matrices, norms, biases, "):
         TrainingSettings(undecayed="norms gamma")
+
+
+@pytest.mark.parametrize("optimiser", ["adam", "lazy-adam"])
+def test_matrices_can_have_their_own_share_of_the_rate(optimiser: str) -> None:
+    model = Lookup()
+    settings = TrainingSettings(rate=RATE, matrix_rate=0.25, optimiser=optimiser, beta2=0.5)
+    step = build_optimiser(cast(ClickModel, model), settings)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    set_rate(step, 2 * RATE)
+    model.layer(model.table(torch.arange(ROWS))).sum().backward()
+    step.step()
+    moved = {name: float((value - before[name]).abs().max()) for name, value in model.state_dict().items()}
+    # the first step of Adam moves every weight by its rate
+    expected = {"table.weight": 2 * RATE, "layer.weight": 0.5 * RATE, "layer.bias": 2 * RATE}
+    assert moved == pytest.approx(expected, rel=1e-3)
+    assert all(group["betas"] == (0.9, 0.5) for group in step.param_groups)

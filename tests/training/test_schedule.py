@@ -25,17 +25,22 @@ from small_training import curve, toy, train_small, weights
 CPU = torch.device("cpu")
 
 
-@pytest.mark.parametrize("steps", [1, 2, 3, 7, 10, 100, 1_001])
-def test_rates_of_the_cycle_are_those_of_torch(steps: int) -> None:
+@pytest.mark.parametrize(("steps", "warm_up"), [(steps, 0.3) for steps in (1, 2, 3, 7, 10, 100, 1_001)] + [(90, 0.1)])
+def test_rates_of_the_cycle_are_those_of_torch(steps: int, warm_up: float) -> None:
     optimiser = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, max_lr=1.0, total_steps=steps)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, max_lr=1.0, total_steps=steps, pct_start=warm_up)
     expected = []
     for step in range(steps):
         expected.append(optimiser.param_groups[0]["lr"])
         optimiser.step()
         if step < steps - 1:
             schedule.step()
-    assert [one_cycle(step, steps) for step in range(steps)] == pytest.approx(expected)
+    assert [one_cycle(step, steps, warm_up) for step in range(steps)] == pytest.approx(expected)
+
+
+def test_a_warm_up_of_one_step_begins_at_the_full_rate() -> None:
+    assert one_cycle(0, 10, 0.1) == 1
+    assert one_cycle(1, 10, 0.1) < 1
 
 
 def rates_of(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> list[float]:
@@ -60,6 +65,9 @@ def test_every_step_of_a_training_has_its_rate(optimiser: str, tmp_path: Path, m
     cycle = toy(schedule="one-cycle", **options)(tmp_path / "cycle")
     (tmp_path / "cycle").mkdir()
     assert rates_of(cycle, monkeypatch) == pytest.approx([0.01 * one_cycle(step, 12) for step in range(12)])
+    (tmp_path / "short").mkdir()
+    short = toy(schedule="one-cycle", warm_up=0.5, **options)(tmp_path / "short")
+    assert rates_of(short, monkeypatch) == pytest.approx([0.01 * one_cycle(step, 12, 0.5) for step in range(12)])
     (tmp_path / "constant").mkdir()
     assert rates_of(toy(**options)(tmp_path / "constant"), monkeypatch) == [0.01] * 12
 

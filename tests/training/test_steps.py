@@ -79,3 +79,14 @@ def test_a_model_is_compiled_if_the_training_is_long_enough(
         settings = TrainingSettings(batch=batch, compile=wanted)
         CapturedStepper(torch.nn.Linear(1, 1), tables, settings, optimiser=None, total=steps)
     assert len(asked) == compiled
+
+
+@pytest.mark.parametrize("clip", [0.0, 0.5, 1e6])
+def test_a_long_gradient_is_scaled_down(clip: float, tables: Tables) -> None:
+    """The step of plain gradient descent is as long as the gradient of all weights together."""
+    model = torch.nn.Linear(2, 1, bias=False)
+    before = model.weight.detach().clone()
+    settings = TrainingSettings(batch=4, clip=clip)
+    step = Stepper(model, tables, settings, optimiser=torch.optim.SGD(model.parameters(), lr=1.0))
+    step.learn(model(torch.tensor([3.0, 4.0])).sum())
+    assert float((model.weight.detach() - before).norm()) == pytest.approx(0.5 if clip == 0.5 else 5.0, rel=1e-4)

@@ -311,7 +311,10 @@ def _values_to_write(tuned: Tuned) -> dict[str, Any]:
     common = read_settings_file(out if out.exists() else None).common
     ignored = (*ignored_settings(best.training.loss, best.training.decay, planted=best.training.plants), "seed")
     values = {}
-    for section, defaults in (("model", entry(model).settings), ("training", training_defaults(model))):
+    for section, defaults in (
+        ("model", entry(model).settings),
+        ("training", training_defaults(model, best.training.batch)),
+    ):
         implied = dataclasses.asdict(defaults) | common[section]
         for key, value in dataclasses.asdict(getattr(best, section)).items():
             name = f"{section}.{key}"

@@ -90,7 +90,7 @@ class Run:
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """What is known of the trained model, without opening it."""
+        """The facts of the trained model, read without opening it."""
         self.check_bundle()
         return read_manifest(self.path / BUNDLE)
 

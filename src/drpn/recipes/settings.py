@@ -10,6 +10,7 @@ from drpn import config
 from drpn.errors import SettingsError
 from drpn.models.catalogue import CATALOGUE, Entry
 from drpn.preparation.settings import DataSettings
+from drpn.training.large_batch import implied_by_batch
 from drpn.training.settings import TrainingSettings
 
 SECTIONS = ("data", "model", "training")
@@ -54,7 +55,7 @@ def load_settings(
     if of_several or (file is not None and find_config(file).parent == SHIPPED):
         keys, *others = (_keys(candidate) for candidate in (entry(model), *CATALOGUE.values()))
         common = _without_model_keys(common, set().union(*others) - keys)
-    return _build(_defaults(model), common, content.models.get(model, {}), assigned)
+    return _build(model, common, content.models.get(model, {}), assigned)
 
 
 def load_data_settings(
@@ -89,7 +90,7 @@ def load_settings_of(
             for layer in (_without_model_keys(content.common, others), content.models.get(model, {}))
         ]
         try:
-            settings[model] = _build(_defaults(model), *layers, _without_model_keys(assigned, others))
+            settings[model] = _build(model, *layers, _without_model_keys(assigned, others))
         except SettingsError as error:
             raise SettingsError(f"{model}: {error}", hint=error.hint) from error
     return settings
@@ -121,15 +122,14 @@ def find_config(file: Path) -> Path:
     return shipped
 
 
-def _defaults(model: str) -> Settings:
-    return Settings(DataSettings(), entry(model).settings, training_defaults(model))
-
-
-def _build(defaults: Settings, *layers: Tables) -> Settings:
-    """Return `defaults` with the values of each layer in turn; the last layer wins."""
+def _build(model: str, *layers: Tables) -> Settings:
+    """Return the model's defaults with the values of each layer in turn; the last layer wins."""
     tables: Tables = {name: {} for name in SECTIONS}
     for layer in layers:
         tables |= {name: tables[name] | table for name, table in layer.items()}
+    batch = tables["training"].get("batch")
+    training = training_defaults(model, batch if isinstance(batch, int) else None)
+    defaults = Settings(DataSettings(), entry(model).settings, training)
     return Settings(**{name: config.build(getattr(defaults, name), tables[name], section=name) for name in SECTIONS})
 
 
@@ -141,9 +141,11 @@ def _keys(candidate: Entry) -> set[str]:
     return {field.name for field in fields(candidate.settings)}
 
 
-def training_defaults(model: str) -> TrainingSettings:
-    """Return the default training settings of the model."""
-    return replace(TrainingSettings(), **entry(model).training)
+def training_defaults(model: str, batch: int | None = None) -> TrainingSettings:
+    """Return the default training settings of the model, with another batch if it is given."""
+    own = entry(model).training
+    implied = {} if batch is None or "schedule" in own else implied_by_batch(batch)
+    return replace(TrainingSettings(), **{**implied, **own})
 
 
 def entry(model: str) -> Entry:

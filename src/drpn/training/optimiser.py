@@ -16,26 +16,27 @@ def build_optimiser(model: ClickModel, settings: TrainingSettings) -> torch.opti
     """Return the optimiser of the settings: AdamW, which without decay is Adam, or LazyAdam."""
     options: dict[str, Any] = {
         "lr": _rate(model, settings, 1.0),
+        "betas": (0.9, settings.beta2),
         "weight_decay": settings.decay,
         "fused": True,
         "capturable": next(model.parameters()).is_cuda,
     }
     lazy = settings.optimiser == "lazy-adam"
     slow = _slow_weights(model) if settings.view_rate != 1 else set()
-    groups: dict[tuple[bool, bool, bool], list[nn.Parameter]] = {}
+    groups: dict[tuple[bool, bool, float], list[nn.Parameter]] = {}
     for kind, parameters in weights_by_kind(model).items():
-        is_lazy = lazy and kind == "tables"
+        is_lazy, of_kind = lazy and kind == "tables", settings.matrix_rate if kind == "matrices" else 1.0
         for parameter in parameters:
-            group = (kind in settings.undecayed_kinds, is_lazy, id(parameter) in slow)
-            groups.setdefault(group, []).append(parameter)
+            share = of_kind * (settings.view_rate if id(parameter) in slow else 1.0)
+            groups.setdefault((kind in settings.undecayed_kinds, is_lazy, share), []).append(parameter)
             if is_lazy:
                 give_sparse_gradient(parameter)
     parts: list[dict[str, Any]] = [
         {"params": parameters}
         | ({"weight_decay": 0.0} if undecayed else {})
         | ({"lazy": True} if is_lazy else {})
-        | ({"lr": _rate(model, settings, settings.view_rate), "share": settings.view_rate} if is_slow else {})
-        for (undecayed, is_lazy, is_slow), parameters in groups.items()
+        | ({} if share == 1 else {"lr": _rate(model, settings, share), "share": share})
+        for (undecayed, is_lazy, share), parameters in groups.items()
     ]
     return LazyAdam(parts, **options) if lazy else torch.optim.AdamW(parts, **options)
 
@@ -64,10 +65,10 @@ def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
             group["lr"] = own
 
 
-def one_cycle(step: int, steps: int) -> float:
+def one_cycle(step: int, steps: int, warm_up: float = 0.3) -> float:
     """The factor of the learning rate of a step, from 0: up from 1/25 to 1, then down to almost 0."""
-    low, end, peak = 1 / 25, 1 / 250_000, 0.3 * steps - 1
-    if step <= peak:
+    low, end, peak = 1 / 25, 1 / 250_000, warm_up * steps - 1
+    if peak > 0 and step <= peak:
         return low + (1 - low) * (1 - math.cos(math.pi * step / peak)) / 2
     return end + (1 - end) * (1 + math.cos(math.pi * (step - peak) / (steps - 1 - peak))) / 2
 

@@ -32,15 +32,21 @@ class TrainingSettings:
     epochs: int = 5
     """Maximum number of passes over the training clicks."""
     batch: int = 128
-    """Samples per step. A sample is one click with its negatives."""
+    """Samples per step. A sample is one click with its negatives. In commands and settings files 1,024 or more changes
+    the defaults of rate, matrix_rate, schedule, warm_up, decay, beta2, clip, epochs and patience: see
+    docs/scale.md."""
     rate: float = 1e-3
     """Learning rate of Adam."""
     view_rate: float = 1.0
     """With `model.context`: learning rate of all weights outside of the context view, as a share of `rate`. A view that
     reads profiles learns a small log by heart before the context view has learned enough; a small share prevents it."""
+    matrix_rate: float = 1.0
+    """Learning rate of matrices, as a share of `rate`."""
     schedule: Literal["constant", "one-cycle"] = "constant"
-    """How the learning rate goes: constant, or one-cycle: from a 25th up to `rate` over the first three tenths of all
-    `epochs`, then down to almost 0 (Smith and Topin, 2019). With one-cycle let `patience` be as long as `epochs`."""
+    """How the learning rate goes: constant, or one-cycle: from a 25th up to `rate` over the first part of all `epochs`,
+    then down to almost 0 (Smith and Topin, 2019). With one-cycle let `patience` be as long as `epochs`."""
+    warm_up: float = 0.3
+    """With one-cycle: the share of all steps over which the learning rate goes up."""
     decay: float = 0.0
     """Weight decay, decoupled as in AdamW. 0 is plain Adam."""
     undecayed: str = "scalars"
@@ -49,6 +55,10 @@ class TrainingSettings:
     optimiser: Literal["adam", "lazy-adam"] = "adam"
     """lazy-adam updates only those rows of the word and ID tables that a batch uses. It is faster on a CPU but not
     equivalent to Adam, so the trained weights differ."""
+    beta2: float = 0.999
+    """How slowly Adam forgets the squares of earlier gradients."""
+    clip: float = 0.0
+    """Scale a gradient down to this norm, that of all weights together, if it is larger. 0: never."""
     negatives: int = 4
     """l_k: skipped stories sampled for each click from the same impression."""
     loss: Literal["softmax", "log", "tce"] = "softmax"
@@ -106,7 +116,7 @@ class TrainingSettings:
         for name in ("epochs", "batch", "negatives", "patience", "tce_steps"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it takes 1 or more")
-        for name in ("seed", "decay", "threads", "planted", "planted_passes"):
+        for name in ("seed", "decay", "clip", "threads", "planted", "planted_passes"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} is {getattr(self, name)}; it takes 0 or more")
         for kind in self.undecayed.split():
@@ -114,12 +124,14 @@ class TrainingSettings:
                 raise ValueError(f"undecayed names '{kind}'; choose from {', '.join(WEIGHT_KINDS)}")
         # in one order, so that equal choices are equal
         object.__setattr__(self, "undecayed", " ".join(kind for kind in WEIGHT_KINDS if kind in self.undecayed.split()))
-        for name in ("rate", "view_rate"):
+        for name in ("rate", "view_rate", "matrix_rate"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} is {getattr(self, name)}; it takes a number above 0")
-        for name in ("tce_rate", "planted_share"):
+        for name in ("tce_rate", "planted_share", "warm_up", "beta2"):
             if not 0 < getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it takes a share above 0 and below 1")
+        if self.clip and self.optimiser == "lazy-adam":
+            raise ValueError("clip takes the gradients of whole tables, which lazy-adam does not have; use adam")
         if self.planted_skips < 0 or self.planted_skips == 1:
             raise ValueError(f"planted_skips is {self.planted_skips}; it takes 0, or 2 or more")
 

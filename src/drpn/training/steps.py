@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn.utils import clip_grad_norm_
 
 from drpn.batches.batch import count_distinct_stories
 from drpn.batches.samples import Plan
@@ -62,6 +63,8 @@ class Stepper(BatchLoss):
         """Back-propagate the loss and update the weights."""
         self.optimiser.zero_grad(set_to_none=True)
         self.gradients(loss)
+        if self.settings.clip:
+            clip_grad_norm_(self.model.parameters(), self.settings.clip)
         self.optimiser.step()
         return loss.detach()
 
@@ -72,7 +75,8 @@ class Stepper(BatchLoss):
     def _begin(self, samples: int) -> None:
         """Count the step, set its learning rate, and how many of its samples TCE drops."""
         if self.settings.schedule == "one-cycle" and self.clicks:
-            set_rate(self.optimiser, self.settings.rate * one_cycle(self.done, self.total))
+            factor = one_cycle(self.done, self.total, self.settings.warm_up)
+            set_rate(self.optimiser, self.settings.rate * factor)
         if self.settings.loss == "tce":
             rate, steps = self.settings.tce_rate, self.settings.tce_steps
             self._dropped.fill_(dropped_samples(self.done, samples, rate=rate, steps=steps))

@@ -5,9 +5,10 @@ runs outside of Python's lock, so threads compile them side by side.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -20,22 +21,25 @@ class _Compiler:
     """Compiles kernels in threads, each kernel once for equal arguments."""
 
     def __init__(self) -> None:
-        device = torch.cuda.current_device()
-        threads = min(_MOST_THREADS, os.cpu_count() or 1)
-        self._pool = ThreadPoolExecutor(threads, "kernels", lambda: torch.cuda.set_device(device))
-        self._kernels: dict[Any, Future[Any]] = {}
+        self._asked: dict[Any, Callable[[], object]] = {}
+        self._running: list[Future[object]] = []
 
     def add(self, kernel: Any, grid: tuple[int, ...], arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
-        """Compile a kernel for such arguments."""
+        """Note a kernel and the kinds of its arguments."""
         key = (id(kernel), tuple(map(_kind, kernel.params, arguments)), tuple(sorted(options.items())))
-        if key not in self._kernels:
-            stand_ins = [_stand_in(argument) for argument in arguments]
-            self._kernels[key] = self._pool.submit(kernel.warmup, *stand_ins, grid=grid, **options)
+        stand_ins = [_stand_in(argument) for argument in arguments]
+        self._asked.setdefault(key, partial(kernel.warmup, *stand_ins, grid=grid, **options))
+
+    def start(self) -> None:
+        """Start to compile: after all kernels were noted, because the threads would slow down the code that asks."""
+        device, threads = torch.cuda.current_device(), min(_MOST_THREADS, os.cpu_count() or 1)
+        pool = ThreadPoolExecutor(threads, "kernels", lambda: torch.cuda.set_device(device))
+        self._running = [pool.submit(compile_one) for compile_one in self._asked.values()]
+        pool.shutdown(wait=False)
 
     def finish(self) -> None:
         """Wait for all kernels. One that failed fails again, with its reason, when it is launched."""
-        wait(self._kernels.values())
-        self._pool.shutdown()
+        wait(self._running)
 
 
 _compiler: _Compiler | None = None
@@ -62,13 +66,14 @@ def compile_only() -> Iterator[None]:
     Compiling goes on after the end of the context. The next launch waits for it.
     """
     global _compiler, _compile_only
-    if _compiler is None:
-        _compiler = _Compiler()
-    _compile_only = True
+    if _compiler is not None:
+        _compiler.finish()
+    _compiler, _compile_only = _Compiler(), True
     try:
         yield
     finally:
         _compile_only = False
+        _compiler.start()
 
 
 def _kind(parameter: Any, argument: Any) -> Any:
@@ -79,8 +84,10 @@ def _kind(parameter: Any, argument: Any) -> Any:
 
 
 def _stand_in(argument: Any) -> Any:
-    """An argument to compile for that keeps no tensor alive: Triton takes a dtype for an aligned tensor of it."""
-    return argument.dtype if isinstance(argument, Tensor) and _is_aligned(argument) else argument
+    """An argument to compile for that keeps no graph alive: Triton takes a dtype for an aligned tensor of it."""
+    if not isinstance(argument, Tensor):
+        return argument
+    return argument.dtype if _is_aligned(argument) else argument.detach()
 
 
 def _is_aligned(tensor: Tensor) -> bool:
