@@ -50,8 +50,8 @@ def write_page(results: list[dict[str, Any]], page: Path) -> None:
     lines = [
         "# Batch sizes",
         "",
-        "`python benchmarks/batches.py RESULTS --page PAGE`. Half a million clicks of readers with tastes, in the shape",
-        "of MIND-large (`benchmarks/shape.py --tastes`; scores by the true tastes have an AUC of 0.83). Validation AUC of",
+        "`python benchmarks/batches.py RESULTS --page PAGE`. Half a million clicks of readers with tastes, in the",
+        "shape of MIND-large (`benchmarks/shape.py --tastes`; the true tastes have an AUC of 0.83). Validation AUC of",
         "the best epoch; differences are paired by seed, with 95 % intervals from Student's t over the seeds.",
         "",
         "| batch | AUC | seeds | minus batch 128 |",
