@@ -115,8 +115,8 @@ def prepared(folder: Path, log: list[Impression], settings: DataSettings = LIVE)
 
 
 def reference_log(log: list[Impression], dataset: Dataset) -> tuple[list[View], list[Story]]:
-    """The same log for `reference.live_counts`, with the vectors of stories from clicks of a prepared dataset."""
-    factors = np.asarray(dataset.arrays.array("counts/story_factors")).tolist()
+    """The same log for `reference.live_counts`, with the taste vectors of a prepared dataset."""
+    tastes = np.asarray(dataset.arrays.array("counts/tastes")).tolist()
     rows = {news: row for row, news in enumerate(NEWS, 1)}
     groups = {None: 0, "free": 1, "paying": 2}
     views = []
@@ -129,7 +129,7 @@ def reference_log(log: list[Impression], dataset: Dataset) -> tuple[list[View], 
             View(int(impression.user[1:]), _seconds(impression.time), page, group, False, shown, clicked, skipped)
         )
     names = ["", *sorted({f"{line[key]}" for line in stories() for key in ("category", "subcategory") if line[key]})]
-    known = [Story(0, 0, None, (0.0, 0.0, 0.0), tuple(factors[0]))]
+    known = [Story(0, 0, None, (0.0, 0.0, 0.0), tuple(tastes[0]))]
     for line in stories():
         length = math.hypot(*line["vector"]) or 1
         if line["published"] is None:
@@ -138,7 +138,7 @@ def reference_log(log: list[Impression], dataset: Dataset) -> tuple[list[View], 
             time = _seconds(datetime.fromisoformat(line["published"]))
         category, subcategory = (names.index(line[key] or "") for key in ("category", "subcategory"))
         vector = tuple(value / length for value in line["vector"])
-        known.append(Story(category, subcategory, time, vector, tuple(factors[len(known)])))
+        known.append(Story(category, subcategory, time, vector, tuple(tastes[len(known)])))
     return views, known
 
 

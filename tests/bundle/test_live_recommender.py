@@ -178,6 +178,7 @@ def test_a_new_story_like_an_old_one_has_its_text_vector(short: Recommender, new
         story = NewStory(newsroom.short.titles[row], newsroom.short.category(row), newsroom.short.subcategory(row))
         described = context._describe([story])
         np.testing.assert_allclose(described.vectors[0], context._counts.stories.vectors[row], atol=1e-6)
+        np.testing.assert_allclose(described.tastes[0], context._counts.stories.tastes[row], atol=1e-6)
         assert np.linalg.norm(described.vectors[0]) == pytest.approx(1, abs=1e-5)
 
 

@@ -18,7 +18,7 @@ class Story(NamedTuple):
     subcategory: int
     published: int | None
     vector: tuple[float, ...]
-    together: tuple[float, ...]
+    taste: tuple[float, ...]
 
 
 class View(NamedTuple):
@@ -63,10 +63,11 @@ def known_before(views: list[View], stories: list[Story]) -> tuple[list[dict[str
         events = [event for other in earlier for event in _events(other, views)]
         pages.append(_page(view, earlier, events, _last_click(view, views)))
         pairs += [
-            _pair(view, story, events, stories, _last_click(view, views))
+            _pair(view, story, events, stories, _last_click(view, views), _remembered_since(story, earlier, view.time))
+            | _visits(view, story, earlier)
             | {
                 f"similarity to readers by {name}": _similarity_to_readers(view, story, views, vectors)
-                for name, vectors in (("text", [s.vector for s in stories]), ("clicks", [s.together for s in stories]))
+                for name, vectors in (("text", [s.vector for s in stories]), ("taste", [s.taste for s in stories]))
             }
             for story in view.stories
         ]
@@ -135,7 +136,7 @@ def _page(view: View, earlier: list[View], events: list[Event], last: int) -> di
     }
 
 
-def _pair(view: View, story: int, events: list[Event], stories: list[Story], last: int) -> dict[str, float]:
+def _pair(view: View, story: int, events: list[Event], stories: list[Story], last: int, since: int) -> dict[str, float]:
     about, now = stories[story], view.time
     same = [event for event in events if event.story == story]
     surface = [event for event in same if (event.view.page > 0) == (view.page > 0)]
@@ -144,7 +145,7 @@ def _pair(view: View, story: int, events: list[Event], stories: list[Story], las
     mine = [event for event in events if event.view.user == view.user]
     my_category = [event for event in category if event.view.user == view.user]
     my_subcategory = [event for event in mine if stories[event.story].subcategory == about.subcategory]
-    my_story = [event for event in _not_forgotten(same, now) if event.view.user == view.user]
+    my_story = [event for event in same if event.view.user == view.user and event.view.time >= since]
     my_clicks = max(sum(event.clicked for event in mine), 1)
     shown_before = [event.view.time for event in my_story if event.shown]
     first_shown = [event.view.time for event in same if event.shown]
@@ -175,19 +176,47 @@ def _pair(view: View, story: int, events: list[Event], stories: list[Story], las
         "clicks from page": _log(sum(e.log_click and e.view.page == view.page > 0 for e in same)),
         "clicks after last click": _log(sum(e.log_click and e.after == last > 0 for e in same)),
         "has text": float(any(about.vector)),
+        "similarity to taste": sum(float(np.dot(about.taste, stories[e.story].taste)) for e in clicks) / my_clicks,
     }
 
 
-def _not_forgotten(events: list[Event], now: int) -> list[Event]:
-    """Those after the last midnight at which nobody had seen or clicked the story for three days."""
-    kept, following = list[Event](), now
-    for event in reversed([event for event in events if event.clicked or event.skipped]):
-        midnight = following // 86_400 * 86_400
-        if event.view.time < midnight - 3 * 86_400:
-            break
-        kept.append(event)
-        following = event.view.time
-    return kept
+def _visits(view: View, story: int, earlier: list[View]) -> dict[str, float]:
+    """Page views of the story's own page, and those of users who had neither visited nor clicked it before."""
+    visits = [other for other in earlier if other.page == story and not other.past]
+    firsts = [one for one in visits if not _known_to(one, story, earlier)]
+    columns = {
+        f"{name} {life}": _log(sum(0.5 ** ((view.time - one.time) / LIVES[life]) for one in some))
+        for life in ("8 h", "48 h")
+        for name, some in (("visits", visits), ("first visits", firsts))
+    }
+    since = _remembered_since(story, earlier, view.time)
+    mine = [one for one in visits if one.user == view.user and one.time >= since]
+    return columns | {"times visited by user": _log(len(mine))}
+
+
+def _known_to(visit: View, story: int, earlier: list[View]) -> bool:
+    """Whether the user of a visit had visited or clicked the story in an earlier second that is not forgotten."""
+    before = [one for one in earlier if one.time < visit.time]
+    since = _remembered_since(story, before, visit.time)
+    mine = [one for one in before if one.user == visit.user and one.time >= since]
+    return any((one.page == story and not one.past) or story in _clicked(one) for one in mine)
+
+
+def _clicked(view: View) -> list[int]:
+    return [story for story, clicked in zip(view.stories, view.clicked, strict=True) if clicked]
+
+
+def _remembered_since(story: int, earlier: list[View], now: int) -> int:
+    """The first second after the last midnight at which nobody had seen, clicked or visited it for three days."""
+    following = now
+    for view in reversed(earlier):
+        rows = zip(view.stories, view.clicked, view.skipped, strict=True)
+        told = any(one == story and (clicked or skipped) for one, clicked, skipped in rows)
+        if told or (view.page == story and not view.past):
+            if view.time < following // 86_400 * 86_400 - 3 * 86_400:
+                break
+            following = view.time
+    return following
 
 
 def _similarity(about: Story, events: list[Event], now: int, life: float, stories: list[Story]) -> float:

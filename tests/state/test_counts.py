@@ -61,14 +61,14 @@ def page_views(views: list[View]) -> PageViews:
 
 
 def live_counts() -> LiveCounts:
-    category, subcategory, published, vectors, together = zip(*STORIES, strict=True)
+    category, subcategory, published, vectors, tastes = zip(*STORIES, strict=True)
     return LiveCounts(
         Stories(
             np.array(category, np.int32),
             np.array(subcategory, np.int32),
             np.array([NEVER if time is None else time for time in published], np.int64),
             np.array(vectors, np.float32),
-            np.array(together, np.float32),
+            np.array(tastes, np.float32),
         )
     )
 
@@ -158,7 +158,7 @@ def test_stories_that_nobody_clicks_take_little_memory() -> None:
     for part in parts(whole, pairs=500):
         counts.observe(part)
     keys = {name: len(array) for name, array in counts.arrays().items() if name.endswith(".keys")}
-    assert keys["user_story.keys"] == views * size  # when each was shown is needed
+    assert keys["user_story.keys"] <= views * (size + 1)  # when each was shown is needed, and who visited
     assert keys["user_subcategory.keys"] == keys["from_page.keys"] == int(clicked.sum())
     assert keys["after.keys"] <= int(clicked.sum())
 

@@ -14,6 +14,7 @@ from drpn.bundle.files import Bundle
 from drpn.bundle.stories import NewStory, StoryReader, as_utc
 from drpn.bundle.waiting import WaitingView, WaitingViews
 from drpn.dataset.reader_columns import GROUP, ReaderColumns
+from drpn.dataset.taste_vectors import TasteVectors
 from drpn.dataset.text_vectors import TextVectors
 from drpn.errors import RunError, SettingsError
 from drpn.state.counts import LiveCounts, Stories
@@ -57,7 +58,7 @@ class LiveContext:
     def __init__(self, bundle: Bundle, users: Mapping[str, int], reader: StoryReader) -> None:
         """`users` are the rows of the bundle's users."""
         arrays = bundle.data.arrays
-        if "counts/published" not in arrays or "counts/last_told.rows" not in arrays:
+        if "counts/published" not in arrays or "counts/tastes" not in arrays:
             raise RunError(
                 f"{bundle.path} was written without the counts as of the end of the log, which its model reads; "
                 "prepare the logs again with the live protocol, and train again",
@@ -73,9 +74,10 @@ class LiveContext:
         numbers = None if "news/published" in arrays else id_numbers(list(bundle.data.news_ids)[1:])
         if numbers is not None:
             self._appearances = Appearances(range(1, len(published)), numbers.tolist(), published[1:])
-        names = ("news/category", "news/subcategory", "counts/vectors", "counts/story_factors")
-        category, subcategory, vectors, together = (np.array(arrays.array(name)) for name in names)
-        self._counts = LiveCounts(Stories(category, subcategory, published, vectors, together))
+        self._tastes = TasteVectors.stored(arrays.array)
+        names = ("news/category", "news/subcategory", "counts/vectors", "counts/tastes")
+        category, subcategory, vectors, tastes = (np.array(arrays.array(name)) for name in names)
+        self._counts = LiveCounts(Stories(category, subcategory, published, vectors, tastes))
         stored = [name.removesuffix(".npy") for name in arrays.checksums if name.startswith("counts/")]
         self._counts.restore({name.removeprefix("counts/"): arrays.array(name) for name in stored})
         self._stories = {news_id: row for row, news_id in enumerate(bundle.data.news_ids) if row}
@@ -126,6 +128,7 @@ class LiveContext:
             (known.subcategory, described.subcategory),
             (known.published, published),
             (known.vectors, described.vectors),
+            (known.tastes, described.tastes),
         ):
             old[rows] = new
 
@@ -336,36 +339,39 @@ class LiveContext:
             first = len(known.category)
             self._stories |= {news_id: first + place for place, news_id in enumerate(missing)}
             unknown = np.zeros(count, np.int32)
-            vectors, together = (np.zeros((count, one.shape[1]), np.float32) for one in (known.vectors, known.together))
+            vectors, tastes = (np.zeros((count, one.shape[1]), np.float32) for one in (known.vectors, known.tastes))
             published = np.full(count, UNPUBLISHED)
             if self._appearances is not None:
                 for place, news_id in enumerate(missing):
                     number = id_number(news_id)
                     if number is not None:
                         published[place] = self._appearances.add(first + place, number)
-            later = Stories(unknown, unknown, published, vectors, together)
+            later = Stories(unknown, unknown, published, vectors, tastes)
             self._counts.stories = _joined(known, later)
         return [self._stories[news_id] for news_id in news_ids]
 
     def _describe(self, stories: Sequence[NewStory]) -> Stories:
         """Category, publication and text of stories that came after the log."""
         rows = self._reader.rows(stories)
+        words, category, subcategory = (
+            part.numpy() for part in (torch.cat([rows.words, rows.abstract], dim=1), rows.category, rows.subcategory)
+        )
         times = [
             UNPUBLISHED if story.published is None else int(as_utc(story.published).timestamp()) for story in stories
         ]
         if self._texts is not None:
-            vectors = self._texts.read(torch.cat([rows.words, rows.abstract], dim=1).numpy())
+            vectors = self._texts.read(words)
         elif self._dense:
             with np.errstate(over="ignore"):  # of a vector that is too long, nothing remains
                 vectors = units(np.nan_to_num(self._reader.vectors(stories)))
         else:
             vectors = np.zeros((len(stories), self._counts.stories.vectors.shape[1]), np.float32)
         return Stories(
-            rows.category.numpy(),
-            rows.subcategory.numpy(),
+            category,
+            subcategory,
             np.array(times, np.int64),
             vectors,
-            np.zeros((len(stories), self._counts.stories.together.shape[1]), np.float32),
+            self._tastes.read(words, category, subcategory),
         )
 
 
@@ -373,4 +379,4 @@ def _joined(one: Stories, other: Stories) -> Stories:
     def both(name: str) -> Any:
         return np.concatenate([getattr(one, name), getattr(other, name).astype(getattr(one, name).dtype)])
 
-    return Stories(both("category"), both("subcategory"), both("published"), both("vectors"), both("together"))
+    return Stories(both("category"), both("subcategory"), both("published"), both("vectors"), both("tastes"))

@@ -29,6 +29,8 @@ TEXT = (
     "similarity to recent clicks",
     "similarity to recent skips",
     "similarity to readers by text",
+    "similarity to readers by taste",
+    "similarity to taste",
     "similarity to page",
     "has text",
 )

@@ -4,8 +4,8 @@ readers/   clicked skipped user page columns: one row for each impression of tra
            order, after the padding row
 pairs/     counts: one row for each of their candidates
 counts/    the counts as of the end of the log, which recommendations start from: all arrays of `LiveCounts`, and
-           vectors, story_factors and published of stories, word_vectors for the texts of later stories, columns of
-           users as last seen, and where the groups of a column of numbers begin
+           vectors, tastes and published of stories, word_vectors and taste_* for the texts of later stories, columns
+           of users as last seen, and where the groups of a column of numbers begin
 """
 
 from typing import Any
@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 from drpn.dataset.arrays import ArrayWriter
 from drpn.dataset.folder import SPLITS, Dataset, Impressions
 from drpn.dataset.reader_columns import COLUMNS, GROUP, edges, group_numbers
+from drpn.dataset.taste_vectors import TasteVectors
 from drpn.dataset.text_vectors import TextVectors
 from drpn.logs.engines.engine import Engine
+from drpn.preparation import tastes
 from drpn.preparation.impressions import PAGE as PAGE_COLUMN
 from drpn.preparation.settings import DataSettings
 from drpn.preparation.split import Window
-from drpn.preparation.story_factors import story_factors
 from drpn.progress import Progress
 from drpn.state.count_columns import PAGE, PAIR
 from drpn.state.counts import LiveCounts, Stories
@@ -52,7 +53,8 @@ def write_live(
     engine.release_memory()
     wanted = readers > 0
     texts = _text_vectors(dataset)
-    stories = describe_stories(dataset, views, texts, before=int(views.times[wanted][0]))
+    learned = _tastes_before(views, int(views.times[wanted][0]), dataset, texts, progress)
+    stories = describe_stories(dataset, views, texts, learned)
     rows, pairs = int(wanted.sum()) + 1, sum(len(split.candidates) for split in splits)
     with progress.stage("profiles as of each impression", len(wanted)) as advance:
         profiles = profiles_before(
@@ -83,6 +85,8 @@ def write_live(
             done += len(part.users)
             advance(len(part.users))
     del views
+    for name, table in learned.arrays().items():
+        writer.array(name, table)
     _write_end(state, texts, splits, columns, dataset, writer)
     return {"pair": list(PAIR), "page": list(PAGE), "user": names}
 
@@ -99,7 +103,7 @@ def _write_end(
     for name, array in state.arrays().items():
         writer.array(f"counts/{name}", array)
     writer.array("counts/vectors", state.stories.vectors)
-    writer.array("counts/story_factors", state.stories.together)
+    writer.array("counts/tastes", state.stories.tastes)
     writer.array("counts/published", state.stories.published)
     if texts is not None:
         writer.array("counts/word_vectors", texts.table)
@@ -108,24 +112,41 @@ def _write_end(
     writer.array("counts/columns", latest)
 
 
-def describe_stories(dataset: Dataset, views: PageViews, texts: TextVectors | None, *, before: int) -> Stories:
-    """Category, publication and text of each story, and which were clicked together before a second."""
-    arrays = dataset.arrays
+def describe_stories(dataset: Dataset, views: PageViews, texts: TextVectors | None, learned: TasteVectors) -> Stories:
+    """Category, publication, text and taste vector of each story."""
+    words, category, subcategory = _described(dataset)
     return Stories(
-        np.asarray(arrays.array("news/category")),
-        np.asarray(arrays.array("news/subcategory")),
+        category,
+        subcategory,
         _published(dataset, views),
         _story_vectors(dataset, texts),
-        _factors_before(views, before, len(dataset.news_ids)),
+        learned.read(words, category, subcategory),
     )
 
 
-def _factors_before(views: PageViews, second: int, news: int) -> NDArray[np.float32]:
-    """The vectors of stories from clicks before a second."""
+def _tastes_before(
+    views: PageViews, second: int, dataset: Dataset, texts: TextVectors | None, progress: Progress
+) -> TasteVectors:
+    """Taste vectors from the clicks before a second."""
     earlier = int(views.offsets[np.searchsorted(views.times, second)])
     clicks = np.flatnonzero(views.clicked[:earlier])
     users = views.users[np.searchsorted(views.offsets, clicks, side="right") - 1]
-    return story_factors(users, views.stories[clicks].astype(np.int64), news=news)
+    categories, subcategories = (
+        len(dataset.arrays.strings(f"{name}/name")) for name in ("categories", "subcategories")
+    )
+    return tastes.learn_tastes(
+        tastes.Clicks(users, views.stories[clicks].astype(np.int64)),
+        _described(dataset),
+        None if texts is None else texts.table,
+        (len(dataset.vocabulary), categories, subcategories),
+        progress,
+    )
+
+
+def _described(dataset: Dataset) -> tastes.Stories:
+    """The words and labels of all stories."""
+    labels = (np.asarray(dataset.arrays.array(f"news/{name}")) for name in ("category", "subcategory"))
+    return tastes.Stories(_text_words(dataset), *labels)
 
 
 def _page_views(

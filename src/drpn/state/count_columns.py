@@ -6,6 +6,7 @@ HALF_LIVES = {"10 min": 10 * MINUTE, "30 min": 30 * MINUTE, "2 h": 2 * HOUR, "8 
 STORY = [f"{what} {life}" for life in HALF_LIVES for what in ("shows", "clicks")]
 GROUP = [f"group {what} 8 h" for what in ("shows", "clicks")]
 SURFACE = [f"surface {what} {life}" for life in ("2 h", "48 h") for what in ("shows", "clicks")]
+VISITS = [f"{what} {life}" for life in ("8 h", "48 h") for what in ("visits", "first visits")]
 USER_PAIR = (
     *GROUP,
     "user category shows",
@@ -16,6 +17,7 @@ USER_PAIR = (
     "user subcategory share",
     "times shown to user",
     "times clicked by user",
+    "times visited by user",
     "clicked before the log",
     "hours since shown to user",
     "similarity to clicks",
@@ -23,12 +25,14 @@ USER_PAIR = (
     "similarity to recent skips",
     "clicks after last click",
     "similarity to readers by text",
-    "similarity to readers by clicks",
+    "similarity to readers by taste",
+    "similarity to taste",
 )
 """The counts for each candidate that know who reads."""
 PAIR = (
     *STORY,
     *SURFACE,
+    *VISITS,
     "hours since first shown",
     "hours since published",
     "category shows",

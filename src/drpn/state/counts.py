@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drpn.state.audience import Audience
-from drpn.state.count_columns import DAY, GROUP, HALF_LIVES, HOUR, MINUTE, PAGE, PAIR, STORY, SURFACE
+from drpn.state.count_columns import DAY, GROUP, HALF_LIVES, HOUR, MINUTE, PAGE, PAIR, STORY, SURFACE, VISITS
 from drpn.state.order import Order
 from drpn.state.page_views import PageViews, midnight
 from drpn.state.running import (
@@ -34,8 +34,8 @@ SESSION_GAP = 30 * MINUTE
 AUDIENCE_LIFE = 24 * HOUR
 """Half-life of the readers of a story."""
 KEPT = 3 * DAY
-"""Who was shown a story is forgotten at midnight (UTC) if nobody was shown or clicked it for so long: these counts grow
-with users times stories, and only matter for stories that are still shown."""
+"""Who was shown a story is forgotten at midnight (UTC) if nobody was shown, clicked or visited it for so long: these
+counts grow with users times stories, and only matter for stories that are still shown."""
 LONG_AGO = 240.0
 """Hours that stand for never and for anything longer ago."""
 
@@ -55,8 +55,8 @@ class Stories:
     """Seconds since 1970; `NEVER` if unknown."""
     vectors: NDArray[np.float32]
     """Unit vectors of their texts; zeros without a text."""
-    together: NDArray[np.float32]
-    """Vectors by which stories that the same users clicked are similar; zeros for stories that came later."""
+    tastes: NDArray[np.float32]
+    """Vectors learned from earlier clicks: the mean of those of a user's clicks tells which stories the user clicks."""
 
 
 class Known(NamedTuple):
@@ -96,8 +96,8 @@ class _Tastes(NamedTuple):
     """(page views, 2, size) of their texts: all, and recent ones."""
     skipped: NDArray[np.float32]
     """(page views, 1, size) of their texts: recent ones."""
-    together: NDArray[np.float32]
-    """(page views, size) of `Stories.together`, of clicks."""
+    learned: NDArray[np.float32]
+    """(page views, size) of `Stories.tastes`, of clicks."""
 
 
 class LiveCounts:
@@ -113,12 +113,13 @@ class LiveCounts:
         self._user, self._last_view, self._sessions = RunningSums(4), LastTimes(), Sessions(SESSION_GAP)
         self._text = RunningSums(stories.vectors.shape[1], (np.inf, HALF_LIVES["48 h"]), few=True)
         self._skipped_text = RunningSums(stories.vectors.shape[1], (HALF_LIVES["48 h"],), few=True)
-        self._together = RunningSums(stories.together.shape[1], (np.inf,), few=True)
+        self._learned = RunningSums(stories.tastes.shape[1], (np.inf,), few=True)
         self._text_readers = Audience(stories.vectors.shape[1], AUDIENCE_LIFE)
-        self._click_readers = Audience(stories.together.shape[1], AUDIENCE_LIFE)
+        self._taste_readers = Audience(stories.tastes.shape[1], AUDIENCE_LIFE)
         self._user_category = KeyedSums(3, (np.inf, HALF_LIVES["2 h"]), few=True)
         self._user_subcategory = KeyedSums(1)
-        self._user_story, self._last_shown = KeyedSums(3), LastTimes()
+        self._user_story, self._last_shown = KeyedSums(4), LastTimes()
+        self._visits = RunningSums(2, (HALF_LIVES["8 h"], HALF_LIVES["48 h"]))
         self._last_told, self._midnight = LastTimes(), 0  # of each story; when stories were last forgotten
         self._last_clicked = LastValues()
         self._from_page, self._page_clicks = KeyedSums(1), RunningSums(1)
@@ -154,7 +155,7 @@ class LiveCounts:
             self._last_shown.keep(kept)
 
     def _is_forgotten(self, stories: NDArray[np.int64], moment: int) -> NDArray[np.bool_]:
-        """Which stories were last shown or clicked too long before the last midnight."""
+        """Which stories were last shown, clicked or visited too long before the last midnight."""
         forgotten: NDArray[np.bool_] = self._last_told.at(stories) < midnight(moment) - KEPT
         return forgotten
 
@@ -201,11 +202,11 @@ class LiveCounts:
         liked, disliked = (
             sum_of_rows(self.stories.vectors, views.stories[at], view[at], count) for at in (clicked, skipped)
         )
-        co_clicked = sum_of_rows(self.stories.together, views.stories[clicked], view[clicked], count)
+        learned = sum_of_rows(self.stories.tastes, views.stories[clicked], view[clicked], count)
         tastes = _Tastes(
             self._text.before(users, times, liked, record=record),
             self._skipped_text.before(users, times, disliked, record=record),
-            self._together.before(users, times, co_clicked, record=record)[:, 0],
+            self._learned.before(users, times, learned, record=record)[:, 0],
         )
 
         first_click = np.zeros(count, np.int64)
@@ -258,10 +259,10 @@ class LiveCounts:
         columns = run_together(
             lambda: self._story_columns(pairs, groups, record=record),
             lambda: self._user_columns(pairs, all_clicks, record=record),
-            lambda: self._user_story_columns(pairs, record=record),
+            lambda: self._user_story_columns(pairs, views, view, record=record),
             lambda: self._following_columns(pairs, last, record=record),
             lambda: self._text_columns(views, view, tastes),
-            lambda: self._reader_columns(views, view, tastes, record=record),
+            lambda: self._reader_columns(views, view, tastes, all_clicks, record=record),
             threads=len(view) >= _PAIRS_FOR_THREADS,
         )
         by_name = {name: column for several in columns for name, column in several.items()}
@@ -276,7 +277,6 @@ class LiveCounts:
         order = Order.of(stories, times)
         story = self._story.before(order, times, events, record=record)
         first = self._first_shown.before(order, times, pairs.shown > 0, record=record)
-        self._last_told.before(order, times, (pairs.shown > 0) | (pairs.clicked > 0), record=record)
         surface = Order.of(2 * stories + (pairs.pages > 0), times)
         by_surface = self._surface.before(surface, times, events, record=record)
         group = Order.of(stories * 64 + np.minimum(groups, 63), times)
@@ -304,18 +304,40 @@ class LiveCounts:
             "user subcategory share": np.where(subcategory > 0, clicked[:, 0, 0] / all_clicks, 0),
         }
 
-    def _user_story_columns(self, pairs: _Pairs, *, record: bool) -> _Columns:
-        """How often and when the user was shown the story, and clicks on it."""
-        keys, past = pairs.users * 2**31 + pairs.stories, pairs.clicked - pairs.clicks
+    def _user_story_columns(
+        self, pairs: _Pairs, views: PageViews, view: NDArray[np.int64], *, record: bool
+    ) -> _Columns:
+        """How often and when the user was shown the story, clicks on it, and visits of its own page."""
+        visits = np.flatnonzero((views.pages > 0) & ~views.past)
+        count, place = len(view) + len(visits), np.arange(len(view)) + np.searchsorted(visits, view)
+        visit = views.offsets[visits + 1] + np.arange(len(visits))  # after the stories of its page view
+        stories, times, users = (np.empty(count, np.int64) for _ in range(3))
+        for both, of_pairs, of_views in (
+            (stories, pairs.stories, views.pages),
+            (times, pairs.times, views.times),
+            (users, pairs.users, views.users),
+        ):
+            both[place], both[visit] = of_pairs, of_views[visits]
+        keys = users * 2**31 + stories
         if len(keys) and not record:  # who only asks must not make us forget: new keys stand for those forgotten
-            keys = np.where(self._is_forgotten(pairs.stories, int(pairs.times[0])), -1 - keys, keys)
-        values = np.stack([pairs.shown, pairs.clicks, past]).T
-        counts, order = self._user_story.before_with_order(keys, pairs.times, values, record=record)
-        shown = self._last_shown.before(order, pairs.times, pairs.shown > 0, record=record)
+            keys = np.where(self._is_forgotten(stories, int(times[0])), -1 - keys, keys)
+        values = np.zeros((count, 4), np.float32)
+        values[place, 0], values[place, 1], values[place, 2] = pairs.shown, pairs.clicks, pairs.clicked - pairs.clicks
+        values[visit, 3] = 1
+        counts, order = self._user_story.before_with_order(keys, times, values, record=record)
+        of_stories = Order.of(stories, times)
+        self._last_told.before(of_stories, times, values.max(axis=1) > 0, record=record)
+        shown = self._last_shown.before(order, times, values[:, 0] > 0, record=record)[place]
+        visited = np.zeros((count, 2), np.float32)
+        visited[visit, 0], visited[visit, 1] = 1, ~counts[visit, 0, 1:].any(axis=1)
+        by_story = self._visits.before(of_stories, times, visited, record=record)[place]
+        counts = counts[place]
         return {
+            **dict(zip(VISITS, _logs(by_story), strict=True)),
             "times shown to user": np.log1p(counts[:, 0, 0]),
             "times clicked by user": np.log1p(counts[:, 0, 1]),
             "clicked before the log": np.minimum(counts[:, 0, 2], 1),
+            "times visited by user": np.log1p(counts[:, 0, 3]),
             "hours since shown to user": _hours(pairs.times, shown),
         }
 
@@ -332,17 +354,28 @@ class LiveCounts:
         }
 
     def _reader_columns(
-        self, views: PageViews, view: NDArray[np.int64], tastes: "_Tastes", *, record: bool
+        self,
+        views: PageViews,
+        view: NDArray[np.int64],
+        tastes: "_Tastes",
+        all_clicks: NDArray[np.float32],
+        *,
+        record: bool,
     ) -> _Columns:
-        """How similar the user is to the readers that clicked the story."""
-        by_text, by_clicks = (
+        """How similar the user is to the readers that clicked the story, and the story to the user's taste."""
+        by_text, by_taste = (
             audience.before(sums, views.times, views.stories, view, views.clicked, ~views.past, record=record)
             for audience, sums in (
                 (self._text_readers, tastes.clicked[:, 0]),
-                (self._click_readers, tastes.together),
+                (self._taste_readers, tastes.learned),
             )
         )
-        return {"similarity to readers by text": by_text, "similarity to readers by clicks": by_clicks}
+        own = similarities_to(self.stories.tastes, views.stories, tastes.learned[:, None], view)[0] / all_clicks
+        return {
+            "similarity to readers by text": by_text,
+            "similarity to readers by taste": by_taste,
+            "similarity to taste": own,
+        }
 
     def _text_columns(self, views: PageViews, view: NDArray[np.int64], tastes: "_Tastes") -> _Columns:
         """How similar the story is to what the user clicked and skipped, and to the page."""
