@@ -123,8 +123,27 @@ AUDIENCE = [
     Fault("the last click on any story", READERS, "(at >= 0) & (keys[at] // span == stories)", "at >= 0"),
 ]
 
+LEARNED, READ = "preparation/tastes.py", "dataset/taste_vectors.py"
+TASTES = [
+    Fault(
+        "a visit by somebody who clicked is a first visit",
+        LIVE,
+        "~counts[visit, 0, 1:].any(axis=1)",
+        "~counts[visit, 0, 3:].any(axis=1)",
+    ),
+    Fault("a visited story is forgotten", LIVE, "values.max(axis=1) > 0", "values[:, :3].max(axis=1) > 0"),
+    Fault("many clicks count more than similar ones", LIVE, "view)[0] / all_clicks", "view)[0]"),
+    Fault("the next click is in the profile", LEARNED, "place[chosen][:, None] - 1 -", "place[chosen][:, None] -"),
+    Fault(
+        "clicks of another user in the profile", LEARNED, "inside = earlier >= first", "inside = earlier >= 0 * first"
+    ),
+    Fault("the oldest clicks are learned from", LEARNED, "[-_MOST_CLICKS:]", "[:_MOST_CLICKS]"),
+    Fault("padding counts as a word", READ, "(np.asarray(words) > 0)", "(np.asarray(words) >= 0)"),
+]
+
 GROUPS = [
     Group("Profiles", ("tests/state/test_profile.py", "-k", "not standard_library"), PROFILES),
     Group("Counts", ("tests/state/test_running.py", "tests/state/test_counts.py"), COUNTS),
     Group("Readers", ("tests/state/test_counts.py",), AUDIENCE),
+    Group("Tastes and visits", ("tests/state/test_counts.py", "tests/preparation/test_tastes.py"), TASTES),
 ]

@@ -308,7 +308,7 @@ class LiveCounts:
         self, pairs: _Pairs, views: PageViews, view: NDArray[np.int64], *, record: bool
     ) -> _Columns:
         """How often and when the user was shown the story, clicks on it, and visits of its own page."""
-        visits = np.flatnonzero((views.pages > 0) & ~views.past)
+        visits = np.flatnonzero(views.pages)
         count, place = len(view) + len(visits), np.arange(len(view)) + np.searchsorted(visits, view)
         visit = views.offsets[visits + 1] + np.arange(len(visits))  # after the stories of its page view
         stories, times, users = (np.empty(count, np.int64) for _ in range(3))
