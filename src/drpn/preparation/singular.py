@@ -1,4 +1,4 @@
-"""The leading singular vectors of large sparse matrices, such as titles and their words or users and their clicks.
+"""The leading singular vectors of large sparse matrices, such as titles and their words.
 
 Computed by subspace iteration (Halko, Martinsson and Tropp, SIAM Review 2011).
 """
