@@ -25,7 +25,7 @@ _PROFILE = 50
 _FEWEST = 3
 """A user with fewer earlier clicks teaches nothing."""
 _OTHERS, _NEARBY = 10, 200
-"""Clicks of others that each click is compared with, drawn from so many before and after it."""
+"""How many clicks of others each click is compared with, and how far away these are at most, counted in clicks."""
 _PASSES, _BATCH, _RATE, _DECAY, _DROPOUT = 4, 2_048, 6e-3, 0.05, 0.1
 _SPREAD = 0.1
 """Standard deviation of the numbers of a vector at the start."""
