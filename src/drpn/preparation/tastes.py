@@ -27,6 +27,7 @@ _FEWEST = 3
 _OTHERS, _NEARBY = 10, 200
 """How many clicks of others each click is compared with, and how far away these are at most, counted in clicks."""
 _PASSES, _BATCH, _RATE, _DECAY, _DROPOUT = 4, 2_048, 6e-3, 0.05, 0.1
+_PADDING = torch.zeros(1, dtype=torch.int64)
 _SPREAD = 0.1
 """Standard deviation of the numbers of a vector at the start."""
 
@@ -104,13 +105,12 @@ class _Tables(nn.Module):
             table.data[0] = 0
         self.scale = nn.Parameter(torch.tensor(2.0))
 
-    def forward(self) -> Tensor:
-        """(news, size): the vector of each story; while learning, some numbers are left out."""
-        words = dropout(self.words, _DROPOUT, self.training)
-        texts = embedding_bag(self._read, words, mode="mean", padding_idx=0)
-        labels = (self.categories, self._category), (self.subcategories, self._subcategory)
-        stories: Tensor = texts + sum(table[which] * (which > 0)[:, None] for table, which in labels)
-        return stories
+    def forward(self, rows: Tensor) -> Tensor:
+        """(rows, size): the vectors of some stories; while learning, some numbers of their texts are left out."""
+        texts = embedding_bag(self._read[rows], self.words, mode="mean", padding_idx=0)
+        labels = (self.categories, self._category[rows]), (self.subcategories, self._subcategory[rows])
+        stories: Tensor = dropout(texts, _DROPOUT, self.training)
+        return stories + sum(table[which] * (which > 0)[:, None] for table, which in labels)
 
     def vectors(self) -> TasteVectors:
         """The tables, scaled so that products are scores."""
@@ -141,9 +141,11 @@ def _learn(
                 others = _others(part, len(chosen), generator)
                 candidates = torch.cat([stories[part, None], stories[others]], dim=1)
                 same = (candidates[:, 1:] == candidates[:, :1]) | (users[others] == users[part, None])
-                vectors, profile = tables(), latest[part].long()
-                reader = embedding_bag(profile, vectors, mode="mean", padding_idx=0)
-                scores = tables.scale * torch.einsum("bd,bcd->bc", reader, vectors[candidates])
+                both = torch.cat([latest[part], candidates], dim=1)
+                rows, place = torch.unique(torch.cat([_PADDING, both.flatten()]), return_inverse=True)
+                vectors, place = tables(rows), place[1:].view(both.shape)
+                reader = embedding_bag(place[:, :_PROFILE], vectors, mode="mean", padding_idx=0)
+                scores = tables.scale * torch.einsum("bd,bcd->bc", reader, vectors[place[:, _PROFILE:]])
                 scores[:, 1:].masked_fill_(same, -1e4)
                 loss = -scores.log_softmax(1)[:, 0].mean()
                 optimiser.zero_grad()
