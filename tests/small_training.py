@@ -42,16 +42,20 @@ def train_small(data: Path, out: Path, name: str = "drpn", *, resume: bool = Fal
     """Train a small model and return its run folder."""
     from drpn.recipes.train import train
 
-    chosen = {"epochs": 2, "batch": 16, "device": "cpu", **CATALOGUE[name].training} | training
+    chosen = {"epochs": 2, "batch": 16, "device": "cpu", **CATALOGUE[name].training, "teachers": 0} | training
     settings = TrainingSettings(**chosen)
     return train(data, out, model=name, settings=small(name), training=settings, resume=resume).path
 
 
 def toy(name: str = "drpn", *, device: torch.device = CPU, **training: Any) -> Callable[[Path], Loop]:
-    """Return a function that makes a training loop over random profiles and clicks, without any log."""
-    from drpn.recipes.train import fit_counts
+    """Return a function that makes a training loop over random profiles and clicks, without any log.
+
+    With `teachers` there are random scores to learn from.
+    """
+    from drpn.training.quantiles import fit_counts
 
     random = torch.Generator().manual_seed(1)
+    settings = TrainingSettings(**({"epochs": 1, "batch": 16, **CATALOGUE[name].training, "teachers": 0} | training))
 
     def draw(high: int, *shape: int) -> Tensor:
         return torch.randint(1, high, shape, generator=random, dtype=torch.int32)
@@ -65,9 +69,9 @@ def toy(name: str = "drpn", *, device: torch.device = CPU, **training: Any) -> C
     columns += [first // 3, torch.arange(64, 256), columns[0].repeat_interleave(3)]
     if "counts" in CATALOGUE[name].model(small(name), _SHAPE).requirements:
         pairs, page = torch.rand(256, len(PAIR), generator=random), torch.rand(30, len(PAGE), generator=random)
-        counts = Counts(pairs.half(), page, torch.zeros(30, 0, dtype=torch.int32))
-        tables = replace(tables, counts=Counts(*(getattr(counts, field.name).to(device) for field in fields(counts))))
-    settings = TrainingSettings(**({"epochs": 1, "batch": 16, **CATALOGUE[name].training} | training))
+        taught = torch.randn(256, generator=random).to(device) if settings.teachers else None
+        parts = pairs.half(), page, torch.zeros(30, 0, dtype=torch.int32)
+        tables = replace(tables, counts=Counts(*(part.to(device) for part in parts), taught))
     clicks = Clicks(*(column.to(device) for column in columns))
     torch.manual_seed(0)
     without = {"dropout": 0.0, "id_dropout": 0.0, "context_dropout": 0.0}

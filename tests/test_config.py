@@ -229,6 +229,7 @@ def test_a_large_batch_changes_other_defaults(tmp_path: Path) -> None:
     file.write_text("[training]\nbatch = 8192\nepochs = 7\n")
     larger = load_settings(file, ["training.rate=0.5"]).training
     assert (larger.rate, larger.epochs, larger.clip, larger.matrix_rate) == (0.5, 7, 1.0, 0.25)
+    assert (small.first_scores, large.first_scores, larger.first_scores) == (1.0, 1.0, 0.1)
     assert load_settings(None, ["training.batch=8192"], model="nrms-tce").training.loss == "tce"
     live = load_settings(None, ["training.batch=8192"], model="drpn-live").training
     assert live == replace(load_settings(model="drpn-live").training, batch=8192)

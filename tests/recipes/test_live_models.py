@@ -17,8 +17,9 @@ from drpn.evaluation.scoring import score_impressions
 from drpn.models.catalogue import CATALOGUE
 from drpn.preparation.settings import DataSettings
 from drpn.progress import Silent
-from drpn.recipes.train import fit_counts, train
+from drpn.recipes.train import train
 from drpn.training.loop import Loop
+from drpn.training.quantiles import fit_counts
 from drpn.training.settings import TrainingSettings
 from small_training import CPU, small
 

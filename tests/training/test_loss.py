@@ -12,7 +12,7 @@ from torch import Tensor
 
 from drpn.progress import Silent
 from drpn.training.loop import CHECKPOINT
-from drpn.training.loss import click_loss, dropped_samples, log_loss, truncated_loss
+from drpn.training.loss import click_loss, dropped_samples, log_loss, taught_loss, truncated_loss
 from drpn.training.settings import TrainingSettings
 from drpn.training.steps import Stepper
 from drpn.training.stopping import Stopped
@@ -42,6 +42,32 @@ def test_loss_against_a_loop() -> None:
     scores, mask = random_scores()
     losses = losses_by_loop(scores.tolist(), mask.tolist())
     assert float(click_loss(scores, mask)) == pytest.approx(sum(losses) / 40, rel=1e-5)
+
+
+def test_taught_loss_against_a_loop() -> None:
+    """The cross-entropy of the probabilities by the teacher's scores; masked slots do not count."""
+    scores, mask = random_scores()
+    taught = scores.flip(0) + 1
+    losses = []
+    for row, given, real in zip(scores.tolist(), taught.tolist(), mask.tolist(), strict=True):
+        places = [place for place, is_real in enumerate(real) if is_real]
+        own, other = (
+            [math.exp(values[place]) / sum(math.exp(values[one]) for one in places) for place in places]
+            for values in (row, given)
+        )
+        losses.append(-sum(q * math.log(p) for p, q in zip(own, other, strict=True)))
+    assert float(taught_loss(scores, taught, mask)) == pytest.approx(sum(losses) / 40, rel=1e-5)
+
+
+def test_who_scores_like_the_teacher_has_nothing_to_learn() -> None:
+    """Up to a constant for each sample."""
+    scores, mask = random_scores()
+    own = scores.clone().requires_grad_()
+    taught_loss(own, scores + torch.arange(40.0)[:, None], mask).backward()
+    assert own.grad is not None
+    assert own.grad.abs().max() < 1e-6
+    taught_loss(own, -scores, mask).backward()
+    assert own.grad.abs().max() > 1e-3
 
 
 def test_log_loss_against_a_loop() -> None:

@@ -131,9 +131,11 @@ class Context(TensorFields):
     """Counts for each candidate: the columns `state.count_columns.PAIR`."""
     page: Float[Tensor, "B page"] = _ABSENT
     """Counts for the user and the page: the columns `state.count_columns.PAGE`."""
+    taught: Float[Tensor, "B C"] = _ABSENT
+    """In training, what teachers score each candidate; no columns without teachers."""
 
     def __post_init__(self) -> None:
-        self._fill_absent(self.moment, "user", "story", "page")
+        self._fill_absent(self.moment, "user", "story", "page", "taught")
 
     def select(self, which: Int[Tensor, "V"] | slice) -> "Context":
         """The context of some of the users."""

@@ -100,7 +100,9 @@ class Tables:
         """The facts known at some impressions; `pairs` are rows of the candidates among all of the dataset."""
         if self.counts is None or pairs is None:
             return Context(moments)
-        return Context(moments, self.counts.columns[readers], self.counts.pairs[pairs], self.counts.page[readers])
+        known = self.counts.columns[readers], self.counts.pairs[pairs], self.counts.page[readers]
+        taught = () if self.counts.taught is None else (self.counts.taught[pairs],)
+        return Context(moments, *known, *taught)
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,8 @@ class Counts:
     """For each candidate of the splits."""
     page: Float[Tensor, "readers Q"]
     columns: Int[Tensor, "readers K"]
+    taught: Float[Tensor, "pairs"] | None = None
+    """What teachers score each candidate of training; None without teachers."""
 
     @classmethod
     def from_dataset(cls, dataset: Dataset, device: torch.device) -> "Counts":

@@ -99,6 +99,9 @@ class ClickModel(nn.Module, ABC, Generic[Encoded, Readers]):
                 text=settings.context_text,
             )
 
+    def scale_scores(self, factor: float) -> None:
+        """Multiply the scores of a model that was not trained yet; for models whose first scores are large."""
+
     def limit(self, dataset: Dataset) -> Dataset:
         """The dataset with only the words, the stories of profiles and the neighbours that the model reads."""
         settings = self.settings

@@ -49,6 +49,7 @@ _LIVE_TRAINING = {
     "patience": 12,
     "batch": 256,
     "view_rate": 0.1,
+    "teachers": 4,
 }
 _NAML = "Wu et al., IJCAI 2019"
 _NRMS = "Wu et al., EMNLP-IJCNLP 2019"

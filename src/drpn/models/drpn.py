@@ -340,6 +340,12 @@ class Drpn(ClickModel[Encoded, Readers]):
             self.graph = GraphNetwork(size, settings.graph_heads) if settings.graph_network else None
             self.collaborative = View(settings, self_attention=False)
 
+    def scale_scores(self, factor: float) -> None:
+        """Multiply the weights of all interest vectors, and so the scores."""
+        for fusion in (module for module in self.modules() if isinstance(module, FusionNet)):
+            fusion.out.data.mul_(factor)
+            fusion.bias.data.mul_(factor)
+
     @property
     def reads(self) -> tuple[str, ...]:
         """The sequences that this variant reads."""

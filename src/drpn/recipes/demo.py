@@ -59,7 +59,8 @@ SITE = Newsroom(
     data=DataSettings(vector_size=32, protocol="live"),
     sizes={"size": 32, "hidden": 32, "heads": 2, "context_size": 64},
     models={
-        name: {**entry("drpn-live").training, "epochs": 3, "patience": 3}  # also for DRPN, to compare like with like
+        # also for DRPN, to compare like with like; without teachers, who would take most of the time
+        name: {**entry("drpn-live").training, "epochs": 3, "patience": 3, "teachers": 0}
         for name in ("drpn-live", "drpn-live-no-text", "drpn-live-no-user", "drpn")
     },
 )

@@ -17,9 +17,9 @@ from drpn.dataset.folder import Dataset, SplitName
 from drpn.errors import DivergedError, TrainingError
 from drpn.evaluation.metrics import measure
 from drpn.evaluation.scoring import score_on_device
-from drpn.layers.context import derive
 from drpn.layers.precision import Precision
 from drpn.models.base import ClickModel
+from drpn.models.catalogue import Entry
 from drpn.output import one_writer
 from drpn.progress import Progress, Silent
 from drpn.ranks import current
@@ -27,11 +27,13 @@ from drpn.recipes.needs import check_requirements, other_neighbours, outdated_pa
 from drpn.recipes.planted import check_planted, planted_reads
 from drpn.recipes.runs import BUNDLE, CURVE_PICTURE, TENSORBOARD, Run, former_settings, run_facts
 from drpn.recipes.settings import entry, training_defaults
+from drpn.recipes.teachers import TEACHERS, Teaching
 from drpn.training.ahead import compile_kernels, import_ahead
 from drpn.training.batch_loss import BatchLoss
 from drpn.training.devices import check_precision, choose_device, data_device, explain_out_of_memory
 from drpn.training.loop import CHECKPOINT, Loop, OnPoint, Trained
 from drpn.training.memory import keep_freed_memory
+from drpn.training.quantiles import fit_counts
 from drpn.training.settings import TrainingSettings
 from drpn.training.tensorboard import check_tensorboard, event_files
 from drpn.training.threads import choose_threads, usable_cores, use_threads
@@ -39,8 +41,6 @@ from drpn.training.threads import choose_threads, usable_cores, use_threads
 REFIT = "refit"
 """The folder in a run with the checkpoint of the second training."""
 REFIT_SPLITS: tuple[SplitName, ...] = ("train", "validation")
-_SAMPLES = 200_000
-"""Candidates whose features give the quantiles of a context view."""
 
 
 def train(
@@ -124,34 +124,34 @@ def _train(
                 stack.enter_context(keep_freed_memory())
                 stack.enter_context(use_threads(threads))
                 where = f"cpu, {threads} thread{'s' if threads > 1 else ''}"
-            torch.manual_seed(training.seed)
-            network = chosen.model(settings, data_shape(dataset)).to(device)
+            network = _new_model(chosen, settings, dataset, training, device)
             reads = planted_reads(network.reads, training)
             tables = Tables.from_dataset(network.limit(dataset), data_place, reads=reads, needs=network.requirements)
             fit_counts(network, tables, clicks, seed=training.seed)
-            sampler = Sampler(clicks, tables, training.batch, training.negatives, training.seed)
+            teaching = Teaching(dataset, settings, training, device, run.fingerprint, progress, resume)
             other = other_neighbours(model, settings, dataset)
             for note in [*outdated_parts(model, dataset), *([other] if other else [])]:
                 progress.note(note)
             progress.note(f"{model}: {_parameter_count(network):,} parameters, {len(clicks):,} clicks, on {where}")
+            taught = teaching.add_scores(tables, clicks, ("train",), out)
+            sampler = Sampler(clicks, taught, training.batch, training.negatives, training.seed)
             compile_kernels(
-                BatchLoss(network, tables, training),
+                BatchLoss(network, taught, training),
                 sampler,
                 lambda: validation_scores(network, tables, dataset, settings.size, training.precision),
             )
             with _point_writer(out, len(clicks), tensorboard=tensorboard) as on_point:
-                loop = Loop(network, tables, sampler, training, out, progress, on_point, run.fingerprint, ranks)
+                loop = Loop(network, taught, sampler, training, out, progress, on_point, run.fingerprint, ranks)
                 trained = loop.run(
                     lambda current: validation_auc(current, tables, dataset, settings.size, training.precision),
                     resume=resume,
                 )
             if training.refit:
                 both = [Clicks.from_impressions(dataset.impressions(split), data_place) for split in REFIT_SPLITS]
-                torch.manual_seed(training.seed)
-                network = chosen.model(settings, data_shape(dataset)).to(device)
-                _refit(network, tables, Clicks.join(both), training, trained, run, progress, resume=resume)
+                network = _new_model(chosen, settings, dataset, training, device)
+                _refit(network, tables, Clicks.join(both), teaching, trained, run)
     except BaseException:
-        if ranks.first and not (out / CHECKPOINT).exists():
+        if ranks.first and not ((out / CHECKPOINT).exists() or (out / TEACHERS).exists()):
             run.forget()
         raise
     if not ranks.first:
@@ -196,36 +196,33 @@ def _refit(
     fresh: ClickModel,
     tables: Tables,
     clicks: Clicks,
-    training: TrainingSettings,
+    teaching: Teaching,
     trained: Trained,
     run: Run,
-    progress: Progress,
-    *,
-    resume: bool,
 ) -> None:
     """Train a fresh model on more clicks, for as many epochs as were best."""
-    epochs = trained.best_epoch + 1
+    epochs, progress = trained.best_epoch + 1, teaching.progress
+    again = dataclasses.replace(teaching.training, epochs=epochs)
     progress.note(f"training again with the validation days: {len(clicks):,} clicks, {epochs} epochs")
-    fit_counts(fresh, tables, clicks, seed=training.seed)
-    again = dataclasses.replace(training, epochs=epochs)
-    sampler = Sampler(clicks, tables, training.batch, training.negatives, training.seed)
+    fit_counts(fresh, tables, clicks, seed=again.seed)
     folder, ranks = run.path / REFIT, current()
     if ranks.first:
         folder.mkdir(exist_ok=True)
+    tables = dataclasses.replace(teaching, training=again).add_scores(tables, clicks, REFIT_SPLITS, folder)
+    sampler = Sampler(clicks, tables, again.batch, again.negatives, again.seed)
     loop = Loop(fresh, tables, sampler, again, folder, progress, fingerprint=run.fingerprint, ranks=ranks)
-    loop.run(None, resume=resume)
+    loop.run(None, resume=teaching.resume)
 
 
-def fit_counts(network: ClickModel, tables: Tables, clicks: Clicks, *, seed: int) -> None:
-    """Give a context view the quantiles of some clicked and skipped candidates of training, as many as `_SAMPLES`."""
-    counts = tables.counts
-    if network.context is None or counts is None:
-        return
-    generator = torch.Generator().manual_seed(seed)
-    pairs = torch.cat([clicks.pair, clicks.skipped_pairs])
-    readers = torch.cat([clicks.readers, clicks.skip_readers])
-    chosen = torch.randperm(len(pairs), generator=generator)[:_SAMPLES].to(pairs.device)
-    network.context.fit(derive(counts.pairs[pairs[chosen]].cpu().float(), counts.page[readers[chosen]].cpu().float()))
+def _new_model(
+    chosen: Entry, settings: Any, dataset: Dataset, training: TrainingSettings, device: torch.device
+) -> ClickModel:
+    """The model before training."""
+    torch.manual_seed(training.seed)
+    network = chosen.model(settings, data_shape(dataset)).to(device)
+    if training.first_scores != 1:
+        network.scale_scores(training.first_scores)
+    return network
 
 
 def _point_writer(out: Path, samples: int, *, tensorboard: bool) -> AbstractContextManager[OnPoint]:

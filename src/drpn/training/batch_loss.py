@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from drpn.batches.batch import Batch, NewsRows, distinct_stories
@@ -12,12 +12,15 @@ from drpn.batches.planted import Planted, click_odds, plant_clicks_of_others, sw
 from drpn.batches.tables import Tables
 from drpn.layers.precision import matrix_precision
 from drpn.models.base import ClickModel
-from drpn.training.loss import click_loss, log_loss, truncated_loss
+from drpn.training.loss import click_loss, log_loss, taught_loss, truncated_loss
 from drpn.training.planted import planted_loss
 from drpn.training.settings import TrainingSettings
 
 Inputs = tuple[NewsRows, Batch]
 """The distinct stories of a batch, and the batch with positions into them."""
+
+_TAUGHT = 0.8
+"""Share of the teachers' scores in the loss, if there are teachers; the rest is that of clicks."""
 
 
 class Samples(NamedTuple):
@@ -84,12 +87,16 @@ class BatchLoss:
             encoded = self.model.encode_news(news)
             scores = self.model.score(encoded, batch) if self.clicks else None
             trust = {} if planted is None else self.model.trust(encoded, planted.profiles)
-        losses = [] if scores is None else [self._click_loss(scores, batch.candidate_mask)]
+        losses = [] if scores is None else [self._click_loss(scores, batch)]
         if planted is not None:
             losses.append((self.settings.planted if self.clicks else 1.0) * planted_loss(trust, planted))
         return losses[0] if len(losses) == 1 else losses[0] + losses[1]
 
-    def _click_loss(self, scores: Float[Tensor, "B C"], mask: Bool[Tensor, "B C"]) -> Float[Tensor, ""]:
+    def _click_loss(self, scores: Float[Tensor, "B C"], batch: Batch) -> Float[Tensor, ""]:
+        mask, taught = batch.candidate_mask, batch.context.taught
         if self.settings.loss == "tce":
             return truncated_loss(scores, mask, self._dropped)
-        return (log_loss if self.settings.loss == "log" else click_loss)(scores, mask)
+        clicked = (log_loss if self.settings.loss == "log" else click_loss)(scores, mask)
+        if not taught.numel():
+            return clicked
+        return (1 - _TAUGHT) * clicked + _TAUGHT * taught_loss(scores, taught, mask)

@@ -20,6 +20,18 @@ def click_loss(scores: Float[Tensor, "B C"], mask: Bool[Tensor, "B C"]) -> Float
     return click_losses(scores, mask).mean()
 
 
+def taught_loss(
+    scores: Float[Tensor, "B C"], taught: Float[Tensor, "B C"], mask: Bool[Tensor, "B C"]
+) -> Float[Tensor, ""]:
+    """Return the mean cross-entropy between the probabilities of clicks by a teacher's scores and by the scores.
+
+    Hinton, Vinyals and Dean, "Distilling the Knowledge in a Neural Network", 2015.
+    """
+    given = taught.float().masked_fill(~mask, -torch.inf).softmax(-1)  # (B C)
+    logs = scores.float().masked_fill(~mask, -torch.inf).log_softmax(-1).masked_fill(~mask, 0.0)
+    return -(given * logs).sum(-1).mean()
+
+
 def log_loss(scores: Float[Tensor, "B C"], mask: Bool[Tensor, "B C"]) -> Float[Tensor, ""]:
     """Return the mean of -log s(y+) of clicks and -log(1 - s(y-)) of negatives, where s is the sigmoid.
 

@@ -45,6 +45,9 @@ class TrainingSettings:
     schedule: Literal["constant", "one-cycle"] = "constant"
     """How the learning rate goes: constant, or one-cycle: from a 25th up to `rate` over the first part of all `epochs`,
     then down to almost 0 (Smith and Topin, 2019). With one-cycle let `patience` be as long as `epochs`."""
+    first_scores: float = 1.0
+    """Factor of the scores of DRPN before training. Random scores are far too large, so that many first steps only make
+    them smaller; a training of few steps, with large batches, learns more if they start small."""
     warm_up: float = 0.3
     """With one-cycle: the share of all steps over which the learning rate goes up."""
     decay: float = 0.0
@@ -85,6 +88,10 @@ class TrainingSettings:
     readers. 0: no skips; otherwise 2 or more."""
     planted_passes: int = 0
     """Passes over the profiles of all users before the first epoch, with the loss of planted feedback alone."""
+    teachers: int = 0
+    """With `model.context`: train this many context views first, each with its own seed, and let the model learn from
+    the mean of their scores more than from the clicks. A mean knows more than one model, and so does who learns from
+    it. 0: learn from clicks alone."""
     patience: int = 2
     """Stop after this many epochs without a better validation AUC."""
     refit: bool = False
@@ -116,7 +123,7 @@ class TrainingSettings:
         for name in ("epochs", "batch", "negatives", "patience", "tce_steps"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it takes 1 or more")
-        for name in ("seed", "decay", "clip", "threads", "planted", "planted_passes"):
+        for name in ("seed", "decay", "clip", "threads", "planted", "planted_passes", "teachers"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} is {getattr(self, name)}; it takes 0 or more")
         for kind in self.undecayed.split():
@@ -124,7 +131,7 @@ class TrainingSettings:
                 raise ValueError(f"undecayed names '{kind}'; choose from {', '.join(WEIGHT_KINDS)}")
         # in one order, so that equal choices are equal
         object.__setattr__(self, "undecayed", " ".join(kind for kind in WEIGHT_KINDS if kind in self.undecayed.split()))
-        for name in ("rate", "view_rate", "matrix_rate"):
+        for name in ("rate", "view_rate", "matrix_rate", "first_scores"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} is {getattr(self, name)}; it takes a number above 0")
         for name in ("tce_rate", "planted_share", "warm_up", "beta2"):
@@ -132,6 +139,8 @@ class TrainingSettings:
                 raise ValueError(f"{name} is {getattr(self, name)}; it takes a share above 0 and below 1")
         if self.clip and self.optimiser == "lazy-adam":
             raise ValueError("clip takes the gradients of whole tables, which lazy-adam does not have; use adam")
+        if self.teachers and self.loss != "softmax":
+            raise ValueError(f"loss is '{self.loss}', but teachers need softmax; set teachers to 0")
         if self.planted_skips < 0 or self.planted_skips == 1:
             raise ValueError(f"planted_skips is {self.planted_skips}; it takes 0, or 2 or more")
 
