@@ -47,13 +47,13 @@ def teach(data: Path, out: Path, **training: Any) -> tuple[Dataset, Tables]:
 
 
 def test_the_scores_are_the_mean_of_the_teachers(data: Path, tmp_path: Path) -> None:
-    """Each teacher is a context view of its own; pairs of other splits have no scores."""
+    """Each teacher is a context view of its own, the second reads lists; pairs of other splits have no scores."""
     dataset, tables = teach(data, tmp_path, teachers=2)
     assert tables.counts is not None
     assert tables.counts.taught is not None
     split, scores = dataset.impressions("train"), []
     for number in (1, 2):
-        view = DrpnLiveSettings(text=False, context_size=16)
+        view = DrpnLiveSettings(text=False, context_size=16, list_attention=number == 2)
         teacher = DrpnLive(view, data_shape(dataset))
         teacher.add_context(data_shape(dataset))
         optimiser = build_optimiser(teacher, TrainingSettings(**TRAINING))

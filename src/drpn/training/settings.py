@@ -89,9 +89,9 @@ class TrainingSettings:
     planted_passes: int = 0
     """Passes over the profiles of all users before the first epoch, with the loss of planted feedback alone."""
     teachers: int = 0
-    """With `model.context`: train this many context views first, each with its own seed, and let the model learn from
-    the mean of their scores more than from the clicks. A mean knows more than one model, and so does who learns from
-    it. 0: learn from clicks alone."""
+    """With `model.context`: train this many context views first, each with its own seed and every second one with
+    `model.list_attention`, and let the model learn from the mean of their scores more than from the clicks. A mean
+    knows more than one model, and so does who learns from it. 0: learn from clicks alone."""
     patience: int = 2
     """Stop after this many epochs without a better validation AUC."""
     refit: bool = False
