@@ -91,5 +91,8 @@ class BatchLoss:
 
     def _click_loss(self, scores: Float[Tensor, "B C"], mask: Bool[Tensor, "B C"]) -> Float[Tensor, ""]:
         if self.settings.loss == "tce":
-            return truncated_loss(scores, mask, self._dropped)
+            return self._truncated_loss(scores, mask)
         return (log_loss if self.settings.loss == "log" else click_loss)(scores, mask)
+
+    def _truncated_loss(self, scores: Float[Tensor, "B C"], mask: Bool[Tensor, "B C"]) -> Float[Tensor, ""]:
+        return truncated_loss(scores, mask, self._dropped)
