@@ -74,7 +74,8 @@ def _mean_rows(gradient: Tensor, rows: list[Tensor], values: list[Tensor]) -> Te
     """The mean gradient, from the rows of every process."""
     parts = [part / len(rows) for part in values]
     if gradient.is_sparse:
-        return torch.sparse_coo_tensor(torch.cat(rows)[None], torch.cat(parts), gradient.shape).coalesce()
+        both = torch.cat(rows)[None], torch.cat(parts)
+        return torch.sparse_coo_tensor(*both, gradient.shape, check_invariants=False).coalesce()
     gradient.zero_()
     # process by process: a GPU adds to a row that is given twice in any order, and weights would drift apart
     for own, part in zip(rows, parts, strict=True):
