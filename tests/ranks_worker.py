@@ -1,6 +1,7 @@
 """Prints the losses of the first steps of a training: `torchrun ... ranks_worker.py DATASET MODEL STEPS SETTING ..`.
 
-On a GPU it also prints how often a CUDA graph was replayed. Two variables change how processes train together:
+It also prints how many steps had the usual number of samples, and how often a CUDA graph was replayed. Two variables
+of the environment change how processes train together:
 WARM_STEPS=1 takes all steps as those before a capture, also on a CPU; ONE_GPU=1 puts all processes on the first GPU,
 where tensors travel by gloo.
 """
@@ -53,7 +54,7 @@ def main(folder: str, model: str, steps: str, *sets: str) -> None:
     training, replays = settings.training, count_replays()
     if os.environ.get("ONE_GPU") and ranks.together:
         torch.distributed.init_process_group("cpu:gloo,cuda:gloo")
-    ranks.join() if ranks.together else None
+    ranks.join()
     device = choose_device(training)
     dataset = Dataset.open(Path(folder))
     torch.manual_seed(training.seed)
@@ -70,15 +71,17 @@ def main(folder: str, model: str, steps: str, *sets: str) -> None:
         if os.environ.get("WARM_STEPS"):
             step = WarmStepper(network, tables, training, optimiser=optimiser, shared=shared)
     step.prepare(plan)
-    losses = []
+    losses, usual = [], 0
     for number, samples in zip(range(int(steps)), step.batches(plan), strict=False):
         losses.append(float(ranks.add(step(samples).double())))
         assert number == len(losses) - 1
+        usual += samples.size == training.batch
     if isinstance(step, SharedStepper):
         step.shared.share_met()
     sums = {name: float(value.double().abs().sum()) for name, value in network.state_dict().items()}
     if ranks.first:
-        print(json.dumps({"losses": losses, "sums": sums, "replays": len(replays), "stepper": type(step).__name__}))
+        facts = {"usual": usual, "replays": len(replays), "stepper": type(step).__name__}
+        print(json.dumps({"losses": losses, "sums": sums, **facts}))
     ranks.leave()
 
 

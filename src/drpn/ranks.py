@@ -57,9 +57,13 @@ class Ranks:
     def join(self) -> None:
         """Meet the other processes; called by the first exchange. GPU tensors travel by NCCL, others by gloo.
 
+        Call it before anything is put on a GPU: it chooses the GPU of this process.
+
         torchrun keeps the addresses of processes in one store for all its starts. Each start has its own names there:
         otherwise a process may find the address of one that died.
         """
+        if not self.together:
+            return
         import torch
         from torch.distributed.distributed_c10d import PrefixStore
         from torch.distributed.rendezvous import rendezvous
@@ -163,6 +167,8 @@ class Ranks:
 
     def rows(self, values: "Tensor", counts: Sequence[int]) -> "list[Tensor]":
         """The rows of every process, by process; `counts` are their numbers, which may differ."""
+        if not any(counts):
+            return [values for _ in counts]
         padded = values.new_zeros(max(counts), *values.shape[1:])
         padded[: len(values)] = values
         return [one[:count] for one, count in zip(self.each(padded), counts, strict=True)]

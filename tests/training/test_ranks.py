@@ -11,57 +11,17 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
 
-import drpn
-from drpn.preparation.settings import DataSettings
 from drpn.ranks import Ranks
-from drpn.recipes.prepare import prepare
+from torchrun_jobs import ENVIRONMENT, EVEN, SMALL, TESTS, curve, run, small_dataset, torchrun, train, weights
 
-TESTS = Path(__file__).parents[1]
-SMALL = ("model.size=16", "model.heads=2", "model.hidden=8", "training.batch=16", "training.precision=fp32")
-EVEN = ("model.dropout=0", "model.id_dropout=0")
 TRUNCATED = ("training.loss=tce", "training.tce_rate=0.5", "training.tce_steps=20")
-ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join([str(TESTS.parent / "src"), str(TESTS)])}
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small dataset."""
-    path = tmp_path_factory.mktemp("ranks")
-    drpn.simulate(path / "logs", users=900, news=300, days=4, seed=5)
-    prepare(path / "logs", path / "dataset", DataSettings(vector_size=16))
-    return path / "dataset"
-
-
-def torchrun(processes: int, *arguments: object, options: tuple[str, ...] = ()) -> list[str]:
-    """The command that starts some processes on this machine."""
-    start = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
-    return [*start, *options, *map(str, arguments)]
-
-
-def run(command: list[str], *, fails: bool = False) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, env=os.environ | ENVIRONMENT, timeout=400
-    )
-    assert (done.returncode != 0) == fails, done.stderr
-    return done
-
-
-def train(processes: int, folder: Path, out: Path, *sets: str, resume: bool = False) -> list[str]:
-    options = [part for one in (*SMALL, "training.epochs=2", *sets) for part in ("--set", one)]
-    command = ["train", folder, "--out", out, "--model", "drpn", *options, *(["--resume"] if resume else [])]
-    if processes == 1:
-        return [sys.executable, "-m", "drpn", *map(str, command)]
-    return torchrun(processes, "-m", "drpn", *command)
-
-
-def weights(out: Path) -> dict[str, torch.Tensor]:
-    return load_file(next((out / "bundle").rglob("*.safetensors")))
-
-
-def curve(out: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (out / "curve.jsonl").read_text().splitlines()]
+    return small_dataset(tmp_path_factory.mktemp("ranks"))
 
 
 def test_parts_of_a_batch_differ_by_one_sample_at_most() -> None:

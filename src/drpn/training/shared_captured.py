@@ -109,5 +109,6 @@ def choose_shared_stepper(
     Without `clicks` the steps learn from planted feedback alone.
     """
     captured = settings.record and settings.loss != "tce" and tables.clicked.is_cuda
-    kind = SharedCapturedStepper if captured else SharedStepper
+    (some_cannot,) = shared.ranks.any(not captured)  # where the data are may differ, but all must exchange the same
+    kind = SharedStepper if some_cannot else SharedCapturedStepper
     return kind(shared.model, tables, settings, clicks, optimiser=optimiser, done=done, total=total, shared=shared)
