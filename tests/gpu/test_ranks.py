@@ -94,7 +94,7 @@ def test_captured_steps_together_give_the_losses_of_one_process(
     alone = len(replays)
     losses = train_losses(shared(SharedCapturedStepper, ranks), name, settings)
     assert losses == pytest.approx(expected, rel=1e-4)
-    assert expected[-1] != pytest.approx(expected[0], rel=1e-2)
+    assert expected[-1] != pytest.approx(expected[0], rel=2e-3)
     assert alone >= len(expected) - 2 * WARM_UP  # captured once, or again in the second epoch
     assert len(replays) - alone == 2 * alone  # gradients, then the update
 
@@ -217,7 +217,7 @@ def test_a_stopped_and_resumed_training_has_the_same_weights(
     """Stopped before the capture, among replays, or in the third epoch; an epoch has four steps of 15 and one of 4."""
 
     def loop(share: float = 0.3) -> Loop:
-        made = toy("nrms", device=GPU, batch=15, epochs=4, patience=4, precision="fp32", compile=False)(tmp_path)
+        made = toy("drpn", device=GPU, batch=15, epochs=4, patience=4, precision="fp32", compile=False)(tmp_path)
         made.ranks = ranks
         return with_dropout(made, share)
 
