@@ -29,8 +29,8 @@ class SharedModel:
         self.model, self.ranks = model, ranks
         kinds = weights_by_kind(model)
         self.tables = [table for table in kinds.pop("tables") if table.requires_grad]
+        # all others
         self.weights = [weight for kind in kinds.values() for weight in kind if weight.requires_grad]
-        """All weights but those of tables."""
         for weight in (*self.tables, *self.weights):  # the random numbers of other machines may differ in a last bit
             ranks.copy_first(weight.detach())
         self._met = [module.met for module in model.modules() if isinstance(module, IdVectors)]
