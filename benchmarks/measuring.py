@@ -18,6 +18,7 @@ from drpn.bundle.files import data_shape
 from drpn.dataset.folder import Dataset
 from drpn.models.base import ClickModel
 from drpn.models.catalogue import CATALOGUE
+from drpn.ranks import current
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,8 @@ def _timed(run: Callable[[], int], device: torch.device, calls: int) -> tuple[in
     start = time.perf_counter()
     done = sum(run() for _ in range(calls))
     synchronise(device)
-    return done, time.perf_counter() - start
+    # processes that run together must agree on how often to run
+    return done, current().from_first(lambda: time.perf_counter() - start)
 
 
 def percentiles(run: Callable[[int], object], device: torch.device, *, seconds: float, most: int) -> dict[str, float]:

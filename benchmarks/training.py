@@ -3,6 +3,9 @@
 Reports samples per second (a sample is a click with its negatives) for each model and batch size, on a GPU if there is
 one. Warm-up steps, which include compiling, are not timed. Then as many steps as `--seconds` allows are timed in
 repeats; the output has their median, slowest and fastest.
+
+`torchrun --nproc-per-node 2 benchmarks/training.py` measures processes that train together; the batch size is that of
+all of them. With `--set training.record=false` their steps are not captured.
 """
 
 import argparse
@@ -20,11 +23,14 @@ from drpn.batches.samples import Clicks, Sampler
 from drpn.batches.tables import Tables
 from drpn.dataset.folder import Dataset
 from drpn.models.base import ClickModel
+from drpn.ranks import current
 from drpn.recipes.settings import Settings, load_settings
 from drpn.training import steps
 from drpn.training.memory import keep_freed_memory
 from drpn.training.optimiser import build_optimiser
 from drpn.training.settings import TrainingSettings
+from drpn.training.shared import SharedModel
+from drpn.training.shared_captured import choose_shared_stepper
 from measuring import Peak, available, choose, network, rate, significant, synchronise, threads
 from reporting import OUT, Panel, leave, table
 from shape import ShapeSettings, kept_shape
@@ -35,7 +41,12 @@ WARM = {"cpu": 1, "cuda": 10}
 
 def training_steps(model: ClickModel, tables: Tables, sampler: Sampler, settings: TrainingSettings) -> Iterator[int]:
     """Each `next` takes one training step, as the training loop does, and yields its number of samples."""
-    step = steps.choose_stepper(model, tables, build_optimiser(model, settings), settings)
+    optimiser, ranks = build_optimiser(model, settings), current()
+    step: steps.Stepper
+    if ranks.together:
+        step = choose_shared_stepper(SharedModel(model, ranks), tables, optimiser, settings)
+    else:
+        step = steps.choose_stepper(model, tables, optimiser, settings)
     model.train()
     for epoch in itertools.count():
         plan = sampler.plan(epoch)
@@ -87,8 +98,12 @@ def main() -> None:
     parser.add_argument("--set", dest="sets", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--out", type=Path, default=OUT)
     options = parser.parse_args()
+    ranks = current()
+    ranks.join()
     device = choose(options.device)
-    dataset = Dataset.open(options.data) if options.data else kept_shape(ShapeSettings().scaled(options.scale))
+    dataset = Dataset.open(
+        options.data or ranks.from_first(lambda: kept_shape(ShapeSettings().scaled(options.scale)).path)
+    )
     rows = []
     with threads(options.threads), keep_freed_memory() if device.type == "cpu" else nullcontext():
         for name in available(options.models):
@@ -97,9 +112,13 @@ def main() -> None:
                 row = measure(name, settings, dataset, device, batch=batch, warm=WARM[device.type],
                               seconds=options.seconds)  # fmt: skip
                 rows.append(row)
-                print(row, flush=True)
+                if ranks.first:
+                    print(row, flush=True)
         facts = {"device": device.type, "threads": torch.get_num_threads(), "sets": options.sets,
                  "data": dataset.statistics, "runs": rows}  # fmt: skip
+    ranks.leave()
+    if not ranks.first:
+        return
     print()
     done = [row for row in rows if "samples" in row]
     table(
@@ -109,7 +128,7 @@ def main() -> None:
     )  # fmt: skip
     lines = {name: [row for row in done if row["model"] == name] for name in available(options.models)}
     leave(
-        f"training-{device.type}",
+        f"training-{device.type}" + (f"-{ranks.size}-processes" if ranks.together else ""),
         facts,
         [
             Panel("batch size", "samples/s", {

@@ -7,7 +7,7 @@ exchange, so that this module can be asked early which process this is.
 import functools
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -50,12 +50,20 @@ class Ranks:
         """The part of `length` samples that this process takes; parts differ by one sample at most."""
         return slice(self.rank * length // self.size, (self.rank + 1) * length // self.size)
 
+    def counts(self, length: int) -> list[int]:
+        """How many of `length` samples each process takes."""
+        return [(rank + 1) * length // self.size - rank * length // self.size for rank in range(self.size)]
+
     def join(self) -> None:
         """Meet the other processes; called by the first exchange. GPU tensors travel by NCCL, others by gloo.
+
+        Call it before anything is put on a GPU: it chooses the GPU of this process.
 
         torchrun keeps the addresses of processes in one store for all its starts. Each start has its own names there:
         otherwise a process may find the address of one that died.
         """
+        if not self.together:
+            return
         import torch
         from torch.distributed.distributed_c10d import PrefixStore
         from torch.distributed.rendezvous import rendezvous
@@ -138,22 +146,32 @@ class Ranks:
             torch.distributed.all_reduce(values)
         return values
 
-    def rows(self, values: "Tensor") -> "list[Tensor]":
-        """The rows of every process, whose numbers may differ, by process."""
+    def copy_first(self, values: "Tensor") -> None:
+        """Overwrite the values by those of the first process."""
+        if self.together:
+            import torch
+
+            self.join()
+            torch.distributed.broadcast(values, 0)
+
+    def each(self, values: "Tensor") -> "list[Tensor]":
+        """The tensors of every process, which have one shape, by process."""
         if not self.together:
             return [values]
         import torch
 
         self.join()
-        count = torch.tensor([len(values)], device=values.device)
-        counts = [torch.empty_like(count) for _ in range(self.size)]
-        torch.distributed.all_gather(counts, count)
-        numbers = [int(one) for one in counts]
-        padded = values.new_zeros(max(numbers), *values.shape[1:])
+        every = [torch.empty_like(values) for _ in range(self.size)]
+        torch.distributed.all_gather(every, values)
+        return every
+
+    def rows(self, values: "Tensor", counts: Sequence[int]) -> "list[Tensor]":
+        """The rows of every process, by process; `counts` are their numbers, which may differ."""
+        if not any(counts):
+            return [values for _ in counts]
+        padded = values.new_zeros(max(counts), *values.shape[1:])
         padded[: len(values)] = values
-        every = [torch.empty_like(padded) for _ in numbers]
-        torch.distributed.all_gather(every, padded)
-        return [one[:number] for one, number in zip(every, numbers, strict=True)]
+        return [one[:count] for one, count in zip(self.each(padded), counts, strict=True)]
 
 
 ALONE = Ranks()

@@ -233,7 +233,7 @@ MOMENTS = [
 ]
 
 TRUNCATED = [
-    Fault("samples with the smallest loss are dropped", LOSS, "descending=True", "descending=False"),
+    Fault("samples with the smallest loss are dropped", LOSS, "mask), descending=True", "mask), descending=False"),
     Fault(
         "one sample too many is dropped",
         LOSS,

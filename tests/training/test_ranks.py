@@ -11,56 +11,17 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
 
-import drpn
-from drpn.preparation.settings import DataSettings
 from drpn.ranks import Ranks
-from drpn.recipes.prepare import prepare
+from torchrun_jobs import ENVIRONMENT, EVEN, SMALL, TESTS, curve, run, small_dataset, torchrun, train, weights
 
-TESTS = Path(__file__).parents[1]
-SMALL = ("model.size=16", "model.heads=2", "model.hidden=8", "training.batch=16", "training.precision=fp32")
-EVEN = ("model.dropout=0", "model.id_dropout=0")
-ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join([str(TESTS.parent / "src"), str(TESTS)])}
+TRUNCATED = ("training.loss=tce", "training.tce_rate=0.5", "training.tce_steps=20")
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small dataset."""
-    path = tmp_path_factory.mktemp("ranks")
-    drpn.simulate(path / "logs", users=900, news=300, days=4, seed=5)
-    prepare(path / "logs", path / "dataset", DataSettings(vector_size=16))
-    return path / "dataset"
-
-
-def torchrun(processes: int, *arguments: object, options: tuple[str, ...] = ()) -> list[str]:
-    """The command that starts some processes on this machine."""
-    start = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
-    return [*start, *options, *map(str, arguments)]
-
-
-def run(command: list[str], *, fails: bool = False) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, env=os.environ | ENVIRONMENT, timeout=400
-    )
-    assert (done.returncode != 0) == fails, done.stderr
-    return done
-
-
-def train(processes: int, folder: Path, out: Path, *sets: str, resume: bool = False) -> list[str]:
-    options = [part for one in (*SMALL, "training.epochs=2", *sets) for part in ("--set", one)]
-    command = ["train", folder, "--out", out, "--model", "drpn", *options, *(["--resume"] if resume else [])]
-    if processes == 1:
-        return [sys.executable, "-m", "drpn", *map(str, command)]
-    return torchrun(processes, "-m", "drpn", *command)
-
-
-def weights(out: Path) -> dict[str, torch.Tensor]:
-    return load_file(next((out / "bundle").rglob("*.safetensors")))
-
-
-def curve(out: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (out / "curve.jsonl").read_text().splitlines()]
+    return small_dataset(tmp_path_factory.mktemp("ranks"))
 
 
 def test_parts_of_a_batch_differ_by_one_sample_at_most() -> None:
@@ -78,6 +39,7 @@ def test_parts_of_a_batch_differ_by_one_sample_at_most() -> None:
         ("drpn", EVEN),
         pytest.param("drpn", (*EVEN, "training.optimiser=lazy-adam", "training.decay=0.1"), marks=pytest.mark.real),
         pytest.param("deepfm", (*EVEN, "training.loss=log"), marks=pytest.mark.real),
+        pytest.param("drpn", (*EVEN, *TRUNCATED), marks=pytest.mark.real),
     ],
 )
 def test_fifty_steps_have_the_loss_of_one_process(folder: Path, model: str, sets: tuple[str, ...]) -> None:
@@ -86,6 +48,33 @@ def test_fifty_steps_have_the_loss_of_one_process(folder: Path, model: str, sets
     arguments = (TESTS / "ranks_worker.py", folder, model, 50, *own, *sets)
     one = json.loads(run([sys.executable, *map(str, arguments)]).stdout)
     several = json.loads(run(torchrun(3, *arguments)).stdout)
+    assert several["stepper"] == "SharedStepper"
+    compare(one, several)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(
+    ("model", "sets"),
+    [
+        ("drpn", (*EVEN, "training.clip=0.5")),
+        ("deepfm", (*EVEN, "training.loss=log")),
+    ],
+)
+def test_steps_before_a_capture_have_the_loss_of_one_process(
+    folder: Path, model: str, sets: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of a captured step but the capture, on a CPU."""
+    monkeypatch.setenv("WARM_STEPS", "1")
+    own = SMALL if model == "drpn" else SMALL[3:]
+    arguments = (TESTS / "ranks_worker.py", folder, model, 50, *own, *sets)
+    one = json.loads(run([sys.executable, *map(str, arguments)]).stdout)
+    several = json.loads(run(torchrun(3, *arguments)).stdout)
+    assert several["stepper"] == "WarmStepper"
+    compare(one, several)
+
+
+def compare(one: dict[str, Any], several: dict[str, Any]) -> None:
+    """Check that two trainings have the same losses and almost the same weights."""
     assert len(one["losses"]) >= 40
     assert one["losses"] == pytest.approx(several["losses"], abs=1e-5)
     assert one["losses"][0] != one["losses"][-1]
@@ -190,5 +179,3 @@ def test_an_error_of_the_first_process_is_told_once(folder: Path, tmp_path: Path
     (out / "other.txt").write_text("mine")
     errors = run(train(2, folder, out), fails=True).stderr
     assert errors.count("holds other files; choose another folder") == 1
-    tce = run(train(2, folder, tmp_path / "tce", "training.loss=tce"), fails=True).stderr
-    assert "train it in one process" in tce

@@ -18,8 +18,6 @@ is to print its message before."""
 def main() -> None:
     """Run the command line; an error that the user can fix prints one line and exits with code 2."""
     ranks = current()
-    if ranks.together:  # each step would warn that looking for unused weights takes time
-        os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     if not ranks.first:  # each process computes the same results; one prints them
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 (open until the process ends)
     name = f"drpn, process {ranks.rank}" if ranks.size > 1 else "drpn"

@@ -28,6 +28,7 @@ from drpn.models.base import ClickModel
 from drpn.models.drpn import Drpn
 from drpn.models.encode import encode_all
 from drpn.progress import Progress, Silent
+from drpn.ranks import current
 from drpn.recipes.diversity import diversity_curve as curve_points
 from drpn.recipes.diversity import write_curve
 from drpn.recipes.explain import check_picture_format
@@ -118,6 +119,7 @@ def measure_models(
     """
     progress = progress or Silent()
     impressions = dataset.impressions(split)
+    current().join()
     device = pick_device()
     first = next(iter(models))
     if noise:

@@ -96,6 +96,7 @@ def _train(
     dataset = Dataset.open(folder)
     check_requirements(model, settings, dataset)
     check_planted(model, settings, training)
+    ranks.join()
     device = choose_device(training)
     check_precision(training, device)
     import_ahead(device)

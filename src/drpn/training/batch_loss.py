@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from drpn.batches.batch import Batch, NewsRows, distinct_stories
@@ -95,8 +95,11 @@ class BatchLoss:
     def _click_loss(self, scores: Float[Tensor, "B C"], batch: Batch) -> Float[Tensor, ""]:
         mask, taught = batch.candidate_mask, batch.context.taught
         if self.settings.loss == "tce":
-            return truncated_loss(scores, mask, self._dropped)
+            return self._truncated_loss(scores, mask)
         clicked = (log_loss if self.settings.loss == "log" else click_loss)(scores, mask)
         if not taught.numel():
             return clicked
         return (1 - _TAUGHT) * clicked + _TAUGHT * taught_loss(scores, taught, mask)
+
+    def _truncated_loss(self, scores: Float[Tensor, "B C"], mask: Bool[Tensor, "B C"]) -> Float[Tensor, ""]:
+        return truncated_loss(scores, mask, self._dropped)

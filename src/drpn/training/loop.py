@@ -24,7 +24,8 @@ from drpn.training.checkpoint import Checkpoints, TrainingState, copy_tensors, l
 from drpn.training.loss import dropped_samples
 from drpn.training.optimiser import build_optimiser
 from drpn.training.settings import TrainingSettings
-from drpn.training.shared import SharedModel, SharedStepper
+from drpn.training.shared import SharedModel
+from drpn.training.shared_captured import choose_shared_stepper
 from drpn.training.steps import Stepper, choose_stepper
 from drpn.training.stopping import Stopped, defer_interrupts
 
@@ -187,16 +188,7 @@ class Loop:
     ) -> Stepper:
         if self._shared is None:
             return choose_stepper(self.model, self.tables, optimiser, self.settings, done, total, clicks=clicks)
-        return SharedStepper(
-            self.model,
-            self.tables,
-            self.settings,
-            clicks,
-            optimiser=optimiser,
-            done=done,
-            total=total,
-            shared=self._shared,
-        )
+        return choose_shared_stepper(self._shared, self.tables, optimiser, self.settings, done, total, clicks=clicks)
 
     def _steps(self, plan: Plan) -> int:
         return -(-len(plan.readers) // self.settings.batch)

@@ -58,6 +58,13 @@ def truncated_loss(
     return (losses * kept).sum() / kept.sum()
 
 
+def kept_samples(losses: Float[Tensor, "B"], dropped: Int[Tensor, ""]) -> Bool[Tensor, "B"]:
+    """Which samples `truncated_loss` keeps: all but the `dropped` samples of largest loss; ties drop the first."""
+    order = torch.argsort(losses, descending=True, stable=True)  # (B)
+    places = torch.arange(len(losses), device=losses.device)
+    return torch.empty_like(losses, dtype=torch.bool).scatter_(0, order, places >= dropped)
+
+
 def dropped_samples(step: int, samples: int, *, rate: float, steps: int) -> int:
     """Return how many of `samples` TCE drops after `step` steps: the share epsilon(T) = min(alpha T, epsilon_max).
 

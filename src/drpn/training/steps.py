@@ -6,8 +6,9 @@ If the data do not fit into the GPU's memory they stay in the host's: a thread l
 captured step starts from them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 from jaxtyping import Float
@@ -24,6 +25,7 @@ from drpn.training.optimiser import one_cycle, set_rate
 from drpn.training.prefetch import prefetch
 from drpn.training.settings import TrainingSettings
 
+T = TypeVar("T")
 _ROUND = 1024
 """Capacities are multiples of this, so that epochs with nearly the same need share one captured graph."""
 _PREFETCH = 2
@@ -47,6 +49,10 @@ class Stepper(BatchLoss):
     def prepare(self, plan: Plan) -> None:
         """Called before each epoch with its samples."""
 
+    def own(self, samples: Samples) -> Samples:
+        """Those samples of a step that this process takes: all of them."""
+        return samples
+
     def batches(self, plan: Plan, start: int = 0) -> Iterator[Samples]:
         """The samples of each step of an epoch, from step number `start` on."""
         for part in plan.batches(self.settings.batch, start):
@@ -63,14 +69,18 @@ class Stepper(BatchLoss):
         """Back-propagate the loss and update the weights."""
         self.optimiser.zero_grad(set_to_none=True)
         self.gradients(loss)
-        if self.settings.clip:
-            clip_grad_norm_(self.model.parameters(), self.settings.clip)
-        self.optimiser.step()
+        self.update()
         return loss.detach()
 
     def gradients(self, loss: Float[Tensor, ""]) -> None:
         """Back-propagate the loss."""
         loss.backward()  # type: ignore[no-untyped-call]
+
+    def update(self) -> None:
+        """Update the weights by their gradients."""
+        if self.settings.clip:
+            clip_grad_norm_(self.model.parameters(), self.settings.clip)
+        self.optimiser.step()
 
     def _begin(self, samples: int) -> None:
         """Count the step, set its learning rate, and how many of its samples TCE drops."""
@@ -100,19 +110,22 @@ class CapturedStepper(Stepper):
 
     def _pays_off(self) -> bool:
         """Whether the steps to come save the minute of compiling; with an unknown number of steps, they do."""
-        saved = (self.total - self.done) * (_SAVED_BY_STEP + _SAVED_BY_SAMPLE * self.settings.batch)
+        saved = (self.total - self.done) * (_SAVED_BY_STEP + _SAVED_BY_SAMPLE * self._samples_of_a_step())
         return not self.total or saved > _COMPILE_SECONDS
+
+    def _samples_of_a_step(self) -> int:
+        return self.settings.batch
 
     def prepare(self, plan: Plan) -> None:
         """Count the distinct stories of the largest batch of the epoch; if the graph is too small, capture again."""
-        all_news = self.tables.news
+        all_news, own = self.tables.news, [self.own(Samples(*part)) for part in plan.batches(self.settings.batch)]
         counts = [
             count_distinct_stories(
-                self.tables.batch(part.readers, part.candidates, trim=False),
+                self.tables.batch(samples.readers, samples.candidates, trim=False),
                 news=len(all_news),
                 reach=all_news.neighbour_positions,
             )
-            for part in plan.batches(self.settings.batch)
+            for samples in own
         ]
         needed = -(-int(torch.stack(counts).max()) // _ROUND) * _ROUND
         if needed > self.capacity:
@@ -129,10 +142,7 @@ class CapturedStepper(Stepper):
             return self._run_in_side_stream()
         if self._graph is None:
             self._capture()
-        assert self._graph is not None
-        assert self._output is not None
-        self._graph.replay()
-        return self._output
+        return self._replay()
 
     def graph_inputs(self, samples: Samples) -> list[Tensor]:
         """The tensors that the captured step starts from."""
@@ -165,11 +175,22 @@ class CapturedStepper(Stepper):
     def _capture(self) -> None:
         torch.cuda.synchronize()
         self.optimiser.zero_grad(set_to_none=True)  # gradients live in the graph's own memory
-        graph = torch.cuda.CUDAGraph()
-        # thread_local: other threads, which look up batches, may use the GPU meanwhile
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-            self._output = self._run()
-        self._graph = graph
+        self._graph, self._output = capture(self._run)
+
+    def _replay(self) -> Tensor:
+        assert self._graph is not None
+        assert self._output is not None
+        self._graph.replay()
+        return self._output
+
+
+def capture(run: Callable[[], T]) -> tuple[torch.cuda.CUDAGraph, T]:
+    """Capture a function as a CUDA graph; return the graph and what the function returned."""
+    graph = torch.cuda.CUDAGraph()
+    # thread_local: other threads, which look up batches or exchange tensors, may use the GPU meanwhile
+    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        result = run()
+    return graph, result
 
 
 @dataclass(kw_only=True)
