@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
@@ -157,8 +158,6 @@ def _train(
         raise
     if not ranks.first:
         return run
-    if picture:
-        _draw_curve(trained, out / CURVE_PICTURE, title=f"{model} on {dataset.path.name}")
     facts = {
         "metrics": {"validation_auc": round(trained.best_auc, 6), "best_epoch": trained.best_epoch + 1},
         "training": dataclasses.asdict(training)
@@ -167,7 +166,12 @@ def _train(
         "commit": run.facts["commit"],
         **({"run": run.fingerprint} if run.fingerprint else {}),
     }
-    write_bundle(out / BUNDLE, network, name=model, settings=settings, dataset=dataset, facts=facts)
+    with ThreadPoolExecutor(1) as pool:  # loading the plotting library takes as long as writing the bundle
+        title = f"{model} on {dataset.path.name}"
+        drawn = pool.submit(_draw_curve, trained, out / CURVE_PICTURE, title=title) if picture else None
+        write_bundle(out / BUNDLE, network, name=model, settings=settings, dataset=dataset, facts=facts)
+        if drawn is not None:
+            drawn.result()
     return run
 
 
