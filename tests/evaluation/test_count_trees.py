@@ -1,5 +1,6 @@
 """LightGBM on the counts of the live protocol."""
 
+import itertools
 import sys
 from pathlib import Path
 
@@ -67,6 +68,30 @@ def test_the_labels_of_the_split_that_is_scored_do_not_matter(live: Dataset, mon
 
     monkeypatch.setattr(Dataset, "impressions", turned)
     assert np.array_equal(tree_scores(live, "test"), expected)
+
+
+def test_features_in_view_against_a_loop() -> None:
+    """Differences from the mean of the list, ranks in the list where equal values share theirs, and its length."""
+    random = np.random.default_rng(4)
+    offsets = np.cumsum([0, 3, 1, 5, 2])
+    features = random.integers(0, 3, (11, 4)).astype(np.float32)
+    difference, rank, length = count_trees._compared_with_list(features, offsets)
+    for start, stop in itertools.pairwise(offsets):
+        part = features[start:stop]
+        for row in range(start, stop):
+            assert length[row] == stop - start
+            for place in range(4):
+                below = (part[:, place] < features[row, place]).sum()
+                equal = (part[:, place] == features[row, place]).sum()
+                expected = (below + (equal - 1) / 2) / max(stop - start - 1, 1)
+                assert rank[row, place] == pytest.approx(expected)
+                assert difference[row, place] == pytest.approx(features[row, place] - part[:, place].mean(), abs=1e-6)
+
+
+def test_trees_that_read_lists_score_otherwise(live: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    very_few_trees(monkeypatch)
+    alone, in_view = (tree_scores(live, "test", in_view=flag) for flag in (False, True))
+    assert not np.array_equal(alone, in_view)
 
 
 def test_the_click_rate_is_smoothed() -> None:

@@ -20,6 +20,7 @@ from mutations import (
     layer_faults,
     planted_faults,
     state_faults,
+    teacher_faults,
     text_faults,
 )
 from mutations.planting import ROOT, Fault, Group, caught
@@ -35,6 +36,7 @@ GROUPS = [
         layer_faults,
         state_faults,
         planted_faults,
+        teacher_faults,
     )
     for group in module.GROUPS
 ]

@@ -19,13 +19,15 @@ from drpn.models.catalogue import CATALOGUE
 from drpn.models.drpn_live import DrpnLive, DrpnLiveSettings
 from drpn.progress import Silent
 from drpn.recipes.teachers import TEACHERS, Teaching
+from drpn.training.batch_loss import BatchLoss, Samples
 from drpn.training.checkpoint import load_checkpoint
 from drpn.training.loop import CHECKPOINT
+from drpn.training.loss import click_loss, taught_loss
 from drpn.training.optimiser import build_optimiser
 from drpn.training.settings import TrainingSettings
 from drpn.training.steps import Stepper
 from drpn.training.stopping import Stopped
-from small_training import CPU, curve, small, train_small, weights
+from small_training import CPU, curve, small, toy, train_small, weights
 
 TRAINING: dict[str, Any] = {"epochs": 2, "patience": 2, "batch": 8, "device": "cpu", "threads": 1, "negatives": 3}
 
@@ -48,11 +50,11 @@ def teach(data: Path, out: Path, **training: Any) -> tuple[Dataset, Tables]:
 
 def test_the_scores_are_the_mean_of_the_teachers(data: Path, tmp_path: Path) -> None:
     """Each teacher is a context view of its own, the second reads lists; pairs of other splits have no scores."""
-    dataset, tables = teach(data, tmp_path, teachers=2)
+    dataset, tables = teach(data, tmp_path, teachers=3)
     assert tables.counts is not None
     assert tables.counts.taught is not None
     split, scores = dataset.impressions("train"), []
-    for number in (1, 2):
+    for number in (1, 2, 3):
         view = DrpnLiveSettings(text=False, context_size=16, list_attention=number == 2)
         teacher = DrpnLive(view, data_shape(dataset))
         teacher.add_context(data_shape(dataset))
@@ -60,10 +62,21 @@ def test_the_scores_are_the_mean_of_the_teachers(data: Path, tmp_path: Path) -> 
         _, best = load_checkpoint(tmp_path / TEACHERS / str(number) / CHECKPOINT, teacher, optimiser, run=None)
         teacher.load_state_dict(best)
         scores.append(score_impressions(teacher, tables, split, Silent()))
-    assert np.abs(scores[0] - scores[1]).max() > 1e-3
+    assert all(np.abs(scores[0] - other).max() > 1e-3 for other in scores[1:])
     own = slice(split.first_pair, split.first_pair + len(split.candidates))
-    np.testing.assert_allclose(tables.counts.taught[own].numpy(), (scores[0] + scores[1]) / 2, atol=1e-6)
+    np.testing.assert_allclose(tables.counts.taught[own].numpy(), sum(scores) / 3, atol=1e-6)
     assert int((tables.counts.taught != 0).sum()) == len(split.candidates)
+
+
+def test_a_step_learns_from_clicks_and_more_from_teachers(tmp_path: Path) -> None:
+    """Two tenths of the loss are those of clicks."""
+    loop = toy("drpn-live", teachers=1)(tmp_path)
+    model, own = loop.model.eval(), BatchLoss(loop.model, loop.tables, loop.settings)
+    news, batch = own.look_up(Samples(*next(loop.sampler.plan(0).batches(16))))
+    scores, mask, taught = model.score(model.encode_news(news), batch), batch.candidate_mask, batch.context.taught
+    assert taught.shape == scores.shape
+    expected = 0.2 * click_loss(scores, mask) + 0.8 * taught_loss(scores, taught, mask)
+    assert own.loss(news, batch).item() == pytest.approx(expected.item(), rel=1e-5)
 
 
 def test_no_teachers_leave_everything_as_it_was(data: Path, tmp_path: Path) -> None:

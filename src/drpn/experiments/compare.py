@@ -87,7 +87,8 @@ def compare(
 
     Without `models`, every model that the folder has the data for, those of the live protocol only on its folders.
     Finished runs are not repeated, stopped runs are resumed. Settings are the model's defaults, then the file
-    `configs`, then `config`, then `sets`. With `trees`, LightGBM on the counts of the live protocol is one more system.
+    `configs`, then `config`, then `sets`. With `trees`, LightGBM on the counts of the live protocol is one more system;
+    it compares the stories of a list if a model does.
     """
     progress, sets = progress or Silent(), list(sets)
     refuse_data_settings(sets)
@@ -216,7 +217,8 @@ def _gather(
     meter = DiversityMeter(dataset, impressions)
     references = reference_scores(dataset, impressions)
     if trees:
-        references["lightgbm"] = tree_scores(dataset, SPLIT)
+        in_view = any(task.settings.list_attention for task in tasks)
+        references["lightgbm in view" if in_view else "lightgbm"] = tree_scores(dataset, SPLIT, in_view=in_view)
     for name, scores in references.items():
         if name != "chance":
             systems[name] = measure(scores, impressions.clicked, impressions.offsets)
