@@ -42,7 +42,9 @@ EVERYTHING = DataSettings(
     vector_size=8, history=True, graph="consecutive", abstracts=4, user_neighbours=3, users="with-profile"
 )
 
-needs_pyspark = pytest.mark.skipif(importlib.util.find_spec("pyspark") is None, reason="pyspark is not installed")
+needs_pyspark = pytest.mark.skipif(
+    importlib.util.find_spec("pyspark") is None, reason="pyspark is not installed (pip install 'drpn[spark]')"
+)
 needs_spark = [
     pytest.mark.real,
     needs_pyspark,
