@@ -48,7 +48,7 @@ test-browser: install  ## Drive the page of the service in Chromium; pictures go
 	DRPN_PICTURES=build/pictures $(BIN)/python -m pytest -q -m "browser and not slow" tests/service/page
 
 test-real: install .venv/spark  ## Run the tests with Spark, PostgreSQL, several workers and killed processes
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile --durations 10 -m "real and not slow and not gpu"
+	$(BIN)/python -m pytest -v -n 2 --dist loadfile --durations 10 -m "real and not slow and not gpu"
 
 test-all: check .venv/spark  ## Run the slow tests too
 	DRPN_EXAMPLES=thorough $(BIN)/python -m pytest -q -n auto --dist loadfile -m "not gpu"
