@@ -361,6 +361,7 @@ def test_without_pyspark_the_extra_is_named(mind: Path, tmp_path: Path, monkeypa
     assert not (tmp_path / "dataset").exists()
 
 
+@pytest.mark.real  # `make test` has no pyspark
 @needs_pyspark
 def test_without_java_it_is_named(mind: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -369,6 +370,7 @@ def test_without_java_it_is_named(mind: Path, tmp_path: Path, monkeypatch: pytes
         prepare(mind, tmp_path / "dataset", engine="spark")
 
 
+@pytest.mark.real  # `make test` has no pyspark
 @needs_pyspark
 def test_too_little_memory_is_refused(tmp_path: Path) -> None:
     with (

@@ -133,7 +133,7 @@ def kill_cases() -> Iterator[object]:
             yield pytest.param(kills, kind, FOUR, marks=mark, id=f"{kind}-4-{kills}")
 
 
-@pytest.mark.parametrize(("kills", "kind", "workers"), kill_cases())
+@pytest.mark.parametrize(("kills", "kind", "workers"), list(kill_cases()))
 def test_kills_lose_no_acknowledged_event(
     run_path: Path, tmp_path: Path, kills: int, kind: str, workers: tuple[object, ...], request: pytest.FixtureRequest
 ) -> None:
