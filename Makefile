@@ -47,6 +47,7 @@ test: check  ## Run every check and every test that takes seconds
 test-browser: install  ## Drive the page of the service in Chromium; pictures go to build/pictures
 	DRPN_PICTURES=build/pictures $(BIN)/python -m pytest -q -m "browser and not slow" tests/service/page
 
+# two files at a time: most of these tests wait for other programs
 test-real: install .venv/spark  ## Run the tests with Spark, PostgreSQL, several workers and killed processes
 	$(BIN)/python -m pytest -v -n 2 --dist loadfile --durations 10 -m "real and not slow and not gpu"
 
