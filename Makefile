@@ -17,6 +17,12 @@ install: .venv/installed  ## Create .venv with the pinned versions
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
+# pyspark takes 400 MB and only the tests that start Spark need it, so it is not in requirements.lock, which everybody
+# installs. These tests are skipped, with a reason, where it cannot be installed.
+.venv/spark: .venv/installed requirements-spark.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --requirement requirements-spark.lock \
+	  && touch $@ || echo 'pyspark cannot be installed here; the tests that start Spark are skipped'
+
 demo: install  ## Simulate a live site and a noisy newsroom, then train, measure and explain small models; takes minutes
 	$(BIN)/drpn demo
 	@echo 'Before you type these commands: . $(BIN)/activate'
@@ -41,10 +47,11 @@ test: check  ## Run every check and every test that takes seconds
 test-browser: install  ## Drive the page of the service in Chromium; pictures go to build/pictures
 	DRPN_PICTURES=build/pictures $(BIN)/python -m pytest -q -m "browser and not slow" tests/service/page
 
-test-real: install  ## Run the tests that start or kill other programs, such as the processes of a shared training
-	$(BIN)/python -m pytest -q -m "real and not slow and not gpu"
+# two files at a time: most of these tests wait for other programs
+test-real: install .venv/spark  ## Run the tests with Spark, PostgreSQL, several workers and killed processes
+	$(BIN)/python -m pytest -v -n 2 --dist loadfile --durations 10 -m "real and not slow and not gpu"
 
-test-all: check  ## Run the slow tests too
+test-all: check .venv/spark  ## Run the slow tests too
 	DRPN_EXAMPLES=thorough $(BIN)/python -m pytest -q -n auto --dist loadfile -m "not gpu"
 
 bench: install  ## Measure training, evaluation, preparation and growth on this CPU; takes about ten minutes
@@ -54,10 +61,12 @@ bench: install  ## Measure training, evaluation, preparation and growth on this 
 	$(BIN)/python benchmarks/exponents.py --seconds 3
 	@echo "results: build/bench"
 
-lock:  ## Pin the versions of pyproject.toml in requirements.lock
+lock:  ## Pin the versions of pyproject.toml in requirements.lock, those of Spark in requirements-spark.lock
 	rm -rf build/lock && $(PYTHON) -m venv build/lock
 	build/lock/bin/python -m pip install --quiet torch==2.13.0 "setuptools>=77" && build/lock/bin/python -m pip install --quiet ".[dev]"
 	build/lock/bin/python -m pip freeze --all --exclude drpn --exclude pip | sed 's/+cpu$$//' > requirements.lock
+	build/lock/bin/python -m pip install --quiet --no-build-isolation ".[spark]"
+	build/lock/bin/python -m pip freeze --all --exclude drpn --exclude pip | sed 's/+cpu$$//' | grep -vxFf requirements.lock > requirements-spark.lock
 
 format: install  ## Format the code and fix lint
 	$(BIN)/ruff check --fix .

@@ -42,7 +42,9 @@ EVERYTHING = DataSettings(
     vector_size=8, history=True, graph="consecutive", abstracts=4, user_neighbours=3, users="with-profile"
 )
 
-needs_pyspark = pytest.mark.skipif(importlib.util.find_spec("pyspark") is None, reason="pyspark is not installed")
+needs_pyspark = pytest.mark.skipif(
+    importlib.util.find_spec("pyspark") is None, reason="pyspark is not installed (pip install 'drpn[spark]')"
+)
 needs_spark = [
     pytest.mark.real,
     needs_pyspark,
@@ -359,6 +361,7 @@ def test_without_pyspark_the_extra_is_named(mind: Path, tmp_path: Path, monkeypa
     assert not (tmp_path / "dataset").exists()
 
 
+@pytest.mark.real  # `make test` has no pyspark
 @needs_pyspark
 def test_without_java_it_is_named(mind: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -367,6 +370,7 @@ def test_without_java_it_is_named(mind: Path, tmp_path: Path, monkeypatch: pytes
         prepare(mind, tmp_path / "dataset", engine="spark")
 
 
+@pytest.mark.real  # `make test` has no pyspark
 @needs_pyspark
 def test_too_little_memory_is_refused(tmp_path: Path) -> None:
     with (

@@ -124,19 +124,16 @@ def test_a_signal_finishes_requests_and_closes_the_store(
     assert acknowledged.names <= stored(f"sqlite:///{tmp_path}/store.db").keys()
 
 
-@pytest.mark.parametrize(
-    "kills", [3, pytest.param(10, marks=pytest.mark.real), pytest.param(200, marks=pytest.mark.slow)]
-)
-@pytest.mark.parametrize(
-    ("kind", "workers"),
-    [
-        ("sqlite", ONE),
-        pytest.param("postgresql", ONE, marks=pytest.mark.real),
-        pytest.param("sqlite", FOUR, marks=pytest.mark.real),
-        pytest.param("postgresql", FOUR, marks=pytest.mark.real),
-    ],
-    ids=["sqlite", "postgresql", "sqlite-4", "postgresql-4"],
-)
+def kill_cases() -> Iterator[object]:
+    """Three kills of a plain service for `make test`; ten and two hundred of each kind."""
+    yield pytest.param(3, "sqlite", ONE, id="sqlite-3")
+    for kills, mark in ((10, pytest.mark.real), (200, pytest.mark.slow)):
+        for kind in ("sqlite", "postgresql"):
+            yield pytest.param(kills, kind, ONE, marks=mark, id=f"{kind}-{kills}")
+            yield pytest.param(kills, kind, FOUR, marks=mark, id=f"{kind}-4-{kills}")
+
+
+@pytest.mark.parametrize(("kills", "kind", "workers"), list(kill_cases()))
 def test_kills_lose_no_acknowledged_event(
     run_path: Path, tmp_path: Path, kills: int, kind: str, workers: tuple[object, ...], request: pytest.FixtureRequest
 ) -> None:
