@@ -35,7 +35,7 @@ def run_tasks(tasks: Sequence[Task], jobs: int, samples: int, progress: Progress
     if not tasks:
         return
     failures: dict[str, str] = {}
-    total = samples * sum(task.training.epochs for task in tasks)
+    total = samples * sum(task.passes for task in tasks)
     with progress.stage("1 run" if len(tasks) == 1 else f"{len(tasks)} runs", total) as advance:
         views = {task.name: _TaskProgress(task, samples, advance, progress.note) for task in tasks}
         try:
@@ -60,7 +60,7 @@ class _TaskProgress:
     """The progress of one run as part of the whole: all its stages count, and its notes start with its name."""
 
     def __init__(self, task: Task, samples: int, advance: Advance, note: Callable[[str], None]) -> None:
-        self._name, self._left = task.name, samples * task.training.epochs
+        self._name, self._left = task.name, samples * task.passes
         self._advance, self._note = advance, note
 
     @contextmanager

@@ -47,6 +47,12 @@ class Task:
         return f"{self.model}-{self.training.seed}"
 
     @property
+    def passes(self) -> int:
+        """Return the most passes over the samples that the run takes: its own and its teachers', twice with a refit."""
+        trainings = 1 + (self.training.teachers if self.settings.context else 0)
+        return self.training.epochs * trainings * (2 if self.training.refit else 1)
+
+    @property
     def plain_settings(self) -> dict[str, Any]:
         """Return the settings as plain JSON values."""
         return sections(self.settings, self.training)
