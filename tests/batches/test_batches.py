@@ -315,7 +315,7 @@ def test_user_pages_hold_every_candidate_once_even_if_read_later(users: int, bud
 def test_moving_to_a_device_keeps_all_tensors() -> None:
     batch = make_row_batch(torch.tensor([1]), padded([[2]]), padded([[3]]), padded([[4, 5]]))
     before, after = tensors(batch), tensors(batch.to(CPU))
-    assert len(before) == len(after) == 9
+    assert len(before) == len(after) == 10
     assert all(torch.equal(old, new) for old, new in zip(before, after, strict=True))
     news = tables().news
     assert len(news.part(slice(3, 7))) == 4

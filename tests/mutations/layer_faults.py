@@ -244,7 +244,12 @@ TRUNCATED = [
     Fault("the share keeps rising", LOSS, "min(step / steps, 1.0)", "(step / steps)"),
     Fault("the whole share from the first step", LOSS, "min(step / steps, 1.0)", "1.0"),
     Fault("rounded up", LOSS, "return int(rate", "return -int(-1 - rate"),
-    Fault("masked slots count", LOSS, "scores.float().masked_fill(~mask, -torch.inf)", "scores.float()"),
+    Fault(
+        "masked slots count",
+        LOSS,
+        "logits = scores.float().masked_fill(~mask, -torch.inf)",
+        "logits = scores.float()",
+    ),
     Fault(
         "log loss: clicks count as negatives",
         LOSS,

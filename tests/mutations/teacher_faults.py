@@ -40,7 +40,7 @@ FAULTS = [
         "tables",
     ),
     Fault("a run that stops while teachers learn is forgotten", TRAIN, " or (out / TEACHERS).exists()", ""),
-    Fault("one half of the weights starts small", DRPN, "            fusion.bias.data.mul_(factor)\n", ""),
+    Fault("one half of the weights starts small", DRPN, '("fusion.out", "fusion.bias")', '("fusion.out",)'),
     Fault("scores never start small", TRAIN, "training.first_scores != 1", "training.first_scores > 1"),
 ]
 

@@ -80,6 +80,8 @@ class ClickModel(nn.Module, ABC, Generic[Encoded, Readers]):
 
     settings: ModelSettings
     """The model's own settings."""
+    score_weights: tuple[str, ...] = ()
+    """How the names of weights end that the scores are proportional to, for models whose first scores are large."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -100,7 +102,10 @@ class ClickModel(nn.Module, ABC, Generic[Encoded, Readers]):
             )
 
     def scale_scores(self, factor: float) -> None:
-        """Multiply the scores of a model that was not trained yet; for models whose first scores are large."""
+        """Multiply the scores of a model that was not trained yet; nothing happens without `score_weights`."""
+        for name, weight in self.named_parameters():
+            if name.endswith(self.score_weights):
+                weight.data.mul_(factor)
 
     def limit(self, dataset: Dataset) -> Dataset:
         """The dataset with only the words, the stories of profiles and the neighbours that the model reads."""

@@ -329,6 +329,8 @@ Readers = dict[str, ViewReaders]
 class Drpn(ClickModel[Encoded, Readers]):
     """Reads clicked and skipped stories, by their titles and by who else clicked them."""
 
+    score_weights = ("fusion.out", "fusion.bias")  # of each interest vector in the score
+
     def __init__(self, settings: DrpnSettings, shape: DataShape) -> None:
         super().__init__()
         self.settings: DrpnSettings = settings
@@ -339,12 +341,6 @@ class Drpn(ClickModel[Encoded, Readers]):
             self.id = IdVectors(shape.news, size, settings.id_dropout, settings.id_spread)
             self.graph = GraphNetwork(size, settings.graph_heads) if settings.graph_network else None
             self.collaborative = View(settings, self_attention=False)
-
-    def scale_scores(self, factor: float) -> None:
-        """Multiply the weights of all interest vectors, and so the scores."""
-        for fusion in (module for module in self.modules() if isinstance(module, FusionNet)):
-            fusion.out.data.mul_(factor)
-            fusion.bias.data.mul_(factor)
 
     @property
     def reads(self) -> tuple[str, ...]:
