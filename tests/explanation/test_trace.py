@@ -15,8 +15,9 @@ from drpn.batches.tables import Tables
 from drpn.dataset.folder import Dataset
 from drpn.errors import ExplainError
 from drpn.explanation.trace import Trace, aggregator_weights, profile_weights, trace
+from drpn.explanation.views import ViewMatch, match_views
 from drpn.models.base import ClickModel
-from drpn.models.drpn import ABLATIONS, Drpn, ViewMatch
+from drpn.models.drpn import ABLATIONS, Drpn
 
 Build = Callable[[str], Drpn]
 every_variant = pytest.mark.parametrize("name", ["drpn", *ABLATIONS])
@@ -56,7 +57,7 @@ def all_views(model: Drpn, tables: Tables, user: int, candidates: list[int]) -> 
     with torch.no_grad():
         encoded = model.encode_news(tables.news)
         batch = tables.batch(torch.tensor([user]), torch.tensor([candidates], dtype=torch.int32))
-        return model.views(encoded, batch.of_all_stories()), model.score(encoded, batch.of_all_stories())[0]
+        return match_views(model, encoded, batch.of_all_stories()), model.score(encoded, batch.of_all_stories())[0]
 
 
 @every_variant

@@ -62,6 +62,22 @@ FAULTS = [
     ),
 ]
 
+LABELS, CALIBRATION, MODEL = "layers/labels.py", "layers/calibration.py", "models/drpn_planted.py"
+
+FINDING = [
+    Fault("a story shares labels with itself", LABELS, "(same.sum(2) - itself)", "same.sum(2)"),
+    Fault("stories without labels share them", LABELS, " & known.unsqueeze(2)", ""),
+    Fault("padding shares labels", LABELS, " & present.unsqueeze(1)", ""),
+    Fault("labels are not compared", MODEL, "labels=labels", "labels=None"),
+    Fault("labels of the opposite sequence left out", LABELS, "if other is not None", "if False"),
+    Fault("the click loss changes the calibration", CALIBRATION, "self.slope.detach()", "self.slope"),
+    Fault("the calibration loss changes trust", CALIBRATION, "(trust).detach()", "(trust)"),
+    Fault("a negative slope", CALIBRATION, "torch.exp(_PACE * slope)", "_PACE * slope"),
+    Fault("noise called real", LOSS, "softplus(logits) * noise", "softplus(-logits) * noise"),
+    Fault("the calibration loss left out", STEPS, "(trust, planted, calibrated)", "(trust, planted)"),
+    Fault("weights by softmax", "models/drpn.py", "else self.calibration.log_probability(trust)", "else trust"),
+]
+
 GROUPS = [
     Group(
         "Planted feedback",
@@ -72,5 +88,17 @@ GROUPS = [
             "rule or swap or drawn or odds or passes_visit or slot or alone or loop or sums or loss_of_a_step",
         ),
         FAULTS,
-    )
+    ),
+    Group(
+        "Trained to find noise",
+        (
+            "tests/layers/test_labels.py",
+            "tests/layers/test_calibration.py",
+            "tests/training/test_planted.py",
+            "tests/models/test_drpn_against_loops.py",
+            "-k",
+            "labels or calibration or probabilities or drpn-planted",
+        ),
+        FINDING,
+    ),
 ]

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 Vector = Sequence[float]
 Weights = dict[str, Any]
 """Name → a number, a list of numbers, or a list of lists of them."""
+Labels = dict[str, list[tuple[int, int]]]
+"""Category and subcategory of each story of each sequence, 0 for none."""
 
 
 class Story(NamedTuple):
@@ -21,6 +23,8 @@ class Story(NamedTuple):
     row: int
     neighbours: list[int]
     seen: bool = True
+    category: int = 0
+    subcategory: int = 0
 
 
 class Variant(NamedTuple):
@@ -31,6 +35,8 @@ class Variant(NamedTuple):
     network: bool = True
     """Whether stories read their graph neighbours."""
     sides: tuple[str, ...] = ("clicked", "skipped")
+    finds_noise: bool = False
+    """Whether labels are compared, and weights are probabilities that stories are real."""
 
 
 VARIANTS = {
@@ -41,9 +47,9 @@ VARIANTS = {
     "drpn-dg": Variant(denoise=False, graph=False),
     "drpn-n": Variant(sides=("clicked",)),
     "drpn-p": Variant(sides=("skipped",)),
-    "drpn-planted": Variant(),
+    "drpn-planted": Variant(finds_noise=True),
 }
-"""Section 5.5, id vectors without the graph network, and DRPN with planted feedback, which is the same network."""
+"""Section 5.5, id vectors without the graph network, and DRPN that is trained to find noise."""
 
 
 class Heads(NamedTuple):
@@ -66,6 +72,7 @@ class Encoded(NamedTuple):
     title: Vector
     id: Vector | None
     graph: Vector | None
+    labels: tuple[int, int]
 
 
 class Viewed(NamedTuple):
@@ -194,8 +201,23 @@ def similarity(weights: Weights, own: Vector, read: Vector) -> float:
     return linear(weights, "out", tanh(hidden))[0]
 
 
-def denoising_aggregator(weights: Weights, sequence: Sequence[Vector], opposite: Sequence[Vector] | None) -> Aggregated:
-    """Section 4.3.2; `opposite` is None if the model reads only one sequence."""
+def shared_labels(labels: Sequence[int], others: Sequence[Sequence[int]]) -> list[float]:
+    """What a story shares with others: log(1 + their number), then for each label log(1 + count) and share."""
+    evidence = [math.log(1 + len(others))]
+    for kind, label in enumerate(labels):
+        count = sum(label != 0 and other[kind] == label for other in others)
+        evidence += [math.log(1 + count), count / max(len(others), 1)]
+    return evidence
+
+
+def denoising_aggregator(
+    weights: Weights,
+    sequence: Sequence[Vector],
+    opposite: Sequence[Vector] | None,
+    labels: Sequence[Sequence[int]] | None = None,
+    opposite_labels: Sequence[Sequence[int]] | None = None,
+) -> Aggregated:
+    """Section 4.3.2; `opposite` is None if the model reads only one sequence, labels if they are not compared."""
     if not sequence:
         return Aggregated(weights["nothing"], [])
     logits = []
@@ -219,8 +241,17 @@ def denoising_aggregator(weights: Weights, sequence: Sequence[Vector], opposite:
                 contrary = weights["unopposed"]
             # the numerator of the third line of Eq. 6
             logit -= max(0.0, weights["gamma"]) * similarity(part(weights, "contrary"), own, contrary)
+        if labels is not None:
+            evidence = shared_labels(labels[j], [*labels[:j], *labels[j + 1 :]])
+            evidence += [] if opposite_labels is None else shared_labels(labels[j], opposite_labels)
+            logit += linear(weights, "evidence.out", tanh(linear(weights, "evidence.hidden", evidence)))[0]
         logits.append(logit)
-    importance = softmax(logits)
+    if labels is None:
+        importance = softmax(logits)
+    else:
+        a, b = math.exp(10 * weights["calibration.slope"]), 10 * weights["calibration.offset"]
+        real = [1 / (1 + math.exp(-a * logit - b)) for logit in logits]
+        importance = [probability / sum(real) for probability in real]
     return Aggregated(mix(importance, sequence), importance)
 
 
@@ -244,7 +275,7 @@ def graph_network(weights: Weights, own: Vector, neighbours: Sequence[Vector], h
 
 
 def interests(
-    weights: Weights, profile: dict[str, list[Vector]], variant: Variant, heads: int | None
+    weights: Weights, profile: dict[str, list[Vector]], labels: Labels, variant: Variant, heads: int | None
 ) -> dict[str, Aggregated]:
     """p_s, n_s, p_h and n_h, as far as the variant has them, from the vectors of clicked and skipped stories."""
     result = {}
@@ -252,10 +283,11 @@ def interests(
         result[f"{side} content"] = content_aggregator(part(weights, f"sides.{side}.content"), profile[side], heads)
     if variant.denoise:
         for side in variant.sides:
-            other = [profile[name] for name in variant.sides if name != side]
-            result[f"{side} denoise"] = denoising_aggregator(
-                part(weights, f"sides.{side}.denoise"), profile[side], other[0] if other else None
-            )
+            own = part(weights, f"sides.{side}.denoise")
+            other = next((name for name in variant.sides if name != side), None)
+            opposite = None if other is None else profile[other]
+            compared = (labels[side], labels.get(other or "")) if variant.finds_noise else ()
+            result[f"{side} denoise"] = denoising_aggregator(own, profile[side], opposite, *compared)
     return result
 
 
@@ -275,12 +307,13 @@ def view(
     weights: Weights,
     aggregated: dict[str, list[Vector]],
     plain: dict[str, list[Vector]],
+    labels: Labels,
     candidate: Vector,
     variant: Variant,
     heads: int | None,
 ) -> Viewed:
     """An interest encoder, which reads `aggregated`, and its fusion net, which reads `plain`."""
-    result = interests(weights, aggregated, variant, heads)
+    result = interests(weights, aggregated, labels, variant, heads)
     read = [vector for side in variant.sides for vector in plain[side]]
     beta = fusion_weights(part(weights, "fusion"), read, candidate)
     # Eq. 10, or 11
@@ -291,28 +324,31 @@ def view(
 def encode(weights: Weights, story: Story, variant: Variant, heads: Heads) -> Encoded:
     """Sections 4.1, 4.2 and 4.4."""
     title = encode_title(part(weights, "title"), story.words, heads.attention)
+    labels = story.category, story.subcategory
     if not variant.graph:
-        return Encoded(title, None, None)
+        return Encoded(title, None, None, labels)
     table = weights["id.table.weight"]
     own = table[story.row] if story.seen else weights["id.unknown"]
     if not variant.network:
-        return Encoded(title, own, own)
+        return Encoded(title, own, own, labels)
     # a neighbour that training never met is unknown too
     neighbours = [table[row] if weights["id.met"][row] else weights["id.unknown"] for row in story.neighbours]
-    return Encoded(title, own, graph_network(part(weights, "graph"), own, neighbours, heads.graph))
+    return Encoded(title, own, graph_network(part(weights, "graph"), own, neighbours, heads.graph), labels)
 
 
 def views(
     weights: Weights, profile: dict[str, list[Encoded]], candidate: Encoded, variant: Variant, heads: Heads
 ) -> dict[str, Viewed]:
     """The semantic view (4.3) and the collaborative one (4.5), each with its fusion net (4.6)."""
-    title, id, graph = (
+    title, id, graph, labels = (
         {side: [getattr(story, kind) for story in profile[side]] for side in variant.sides}
-        for kind in ("title", "id", "graph")
+        for kind in ("title", "id", "graph", "labels")
     )
-    result = {"semantic": view(part(weights, "semantic"), title, title, candidate.title, variant, heads.attention)}
+    result = {
+        "semantic": view(part(weights, "semantic"), title, title, labels, candidate.title, variant, heads.attention)
+    }
     if variant.graph:
-        result["collaborative"] = view(part(weights, "collaborative"), graph, id, candidate.id, variant, None)
+        result["collaborative"] = view(part(weights, "collaborative"), graph, id, labels, candidate.id, variant, None)
     return result
 
 

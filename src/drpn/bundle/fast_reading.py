@@ -17,6 +17,7 @@ from drpn.bundle.fast_fusion import view_names
 from drpn.layers.attention import GatedAggregate
 from drpn.layers.linear import split_heads
 from drpn.models.drpn import Drpn, Encoded, Readers, Side, View, ViewReaders, ViewRows
+from drpn.models.drpn_planted import DrpnPlanted
 
 
 class _Content(NamedTuple):
@@ -61,6 +62,11 @@ class FastReader:
         self._model = model
         with torch.no_grad():
             self._views = {name: [_side(model.view(name), side) for side in model.reads] for name in view_names(model)}
+
+    @staticmethod
+    def fits(model: Drpn) -> bool:
+        """Whether the model reads profiles, and weighs their stories as the paper does."""
+        return bool(model.reads) and not isinstance(model, DrpnPlanted)
 
     def read(self, encoded: Encoded, positions: dict[str, Tensor]) -> Readers:
         """The interests of one user, for each view, from the positions of the user's stories by sequence."""

@@ -14,8 +14,9 @@ from drpn.batches.tables import Tables
 from drpn.dataset.folder import Dataset
 from drpn.errors import ExplainError
 from drpn.explanation.profiles import CAUSES
+from drpn.explanation.views import ViewMatch, match_views
 from drpn.models.base import ClickModel
-from drpn.models.drpn import Drpn, ViewMatch
+from drpn.models.drpn import Drpn
 from drpn.models.encode import encode_all
 from drpn.progress import Progress, Silent
 
@@ -103,7 +104,7 @@ def trace(
     device = tables.clicked.device
     shown = torch.tensor([list(candidates)], dtype=tables.clicked.dtype, device=device).reshape(1, -1)
     rows, batch = distinct_stories(tables.batch(torch.tensor([user], device=device), shown), news=len(tables.news))
-    views = model.views(model.encode_news(tables.news.select(rows)), batch)
+    views = match_views(model, model.encode_news(tables.news.select(rows)), batch)
     return Trace(
         user_id=dataset.user_ids[user],
         clicked=_trace_sequence(dataset, views, "clicked", user),

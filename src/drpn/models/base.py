@@ -155,7 +155,16 @@ class ClickModel(nn.Module, ABC, Generic[Encoded, Readers]):
         """Encode users, whose profiles hold positions into `encoded`; the result does not depend on candidates."""
 
     def trust(self, encoded: Encoded, profiles: Profiles) -> dict[str, dict[str, Float[Tensor, "B S"]]]:
-        """The logits of the denoising weights of each story, by view and sequence; empty without such weights."""
+        """How far each story of a profile is trusted, by view and sequence; empty without denoising weights."""
+        return {}
+
+    def calibrated(
+        self, trust: dict[str, dict[str, Float[Tensor, "B S"]]]
+    ) -> dict[str, dict[str, Float[Tensor, "B S"]]]:
+        """The logit that each story is real, from the result of `trust`, for models that weigh stories by it.
+
+        Gradients reach the calibration, but not the trust.
+        """
         return {}
 
     @abstractmethod

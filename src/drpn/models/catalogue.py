@@ -17,6 +17,7 @@ from drpn.models.baselines.npa import Npa, NpaSettings
 from drpn.models.baselines.nrms import Nrms, NrmsSettings
 from drpn.models.drpn import ABLATIONS, Drpn, DrpnSettings
 from drpn.models.drpn_live import LIVE_ABLATIONS, DrpnLive, DrpnLiveSettings
+from drpn.models.drpn_planted import DrpnPlanted, DrpnPlantedSettings
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Entry:
 
 
 _DRPN = "Hu, Qiu and Wu, Findings of NAACL 2022"
-_PLANTED = {"planted": 0.3, "planted_passes": 4}
+_PLANTED = {"planted": 0.3, "planted_passes": 12}
 _OURS = {"drpn-g-ids": f"variant of {_DRPN}"}
 _LIVE = f"variant of {_DRPN}"
 _LIVE_TRAINING = {
@@ -58,7 +59,7 @@ _TCE = "truncated cross-entropy: Wang et al., WSDM 2021"
 CATALOGUE: dict[str, Entry] = {
     "drpn": Entry(Drpn, DrpnSettings(), _DRPN),
     **{name: Entry(Drpn, settings, _OURS.get(name, f"{_DRPN}, Table 3")) for name, settings in ABLATIONS.items()},
-    "drpn-planted": Entry(Drpn, DrpnSettings(similar_start=True, id_spread=0.3), f"variant of {_DRPN}", _PLANTED),
+    "drpn-planted": Entry(DrpnPlanted, DrpnPlantedSettings(), f"variant of {_DRPN}", _PLANTED),
     **{
         name: Entry(DrpnLive, settings, _LIVE, _LIVE_TRAINING, live=True)
         for name, settings in {"drpn-live": DrpnLiveSettings(), **LIVE_ABLATIONS}.items()

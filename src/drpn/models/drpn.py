@@ -15,11 +15,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from drpn.batches.batch import Batch, Context, NewsRows, Profiles
+from drpn.batches.batch import Context, NewsRows, Profiles
 from drpn.layers.attention import Aggregated, GatedAggregate, MultiHeadAttention, aggregate, where_present
+from drpn.layers.calibration import Calibration
 from drpn.layers.denoising import SimilarityHead, attend_opposite, attend_rest, similarities, similarity
 from drpn.layers.fusion import interest_scores, interest_weights
 from drpn.layers.graph import GraphNetwork
+from drpn.layers.labels import LabelEvidence, Labels
 from drpn.layers.linear import Weight, split_heads
 from drpn.layers.news import ID_SPREAD, IdVectors, TitleEncoder
 from drpn.layers.similar_start import start_as_similarity
@@ -138,6 +140,8 @@ class DenoisingAggregator(nn.Module):
             values = [self.value, *([self.opposite_value] if opposite else [])]
             keys = [self.query, self.key, *([self.opposite_key] if opposite else [])]
             start_as_similarity(heads, values=values, keys=keys, scale=start)
+        self.evidence: LabelEvidence | None = None  # these two are not in the paper: see models/drpn_planted.py
+        self.calibration: Calibration | None = None
 
     def heads(self) -> list[Similarity]:
         """The similarity to the rest of the sequence, and to the opposite sequence if there is one."""
@@ -153,8 +157,13 @@ class DenoisingAggregator(nn.Module):
         """Projections of a story for the opposite sequence; W^h'_v is multiplied with its half of W^u_3."""
         return [Weight(self.opposite_key.weight), Weight(self.contrary.read.weight @ self.opposite_value.weight)]
 
-    def trust(self, own: TableRows, other: TableRows | None) -> Float[Tensor, "B S"]:
-        """The logit of each story's weight, from its projections by `weights` and `opposite_weights`."""
+    def trust(self, own: TableRows, other: TableRows | None, labels: Labels | None) -> Float[Tensor, "B S"]:
+        """How far each story is trusted, from its projections by `weights` and `opposite_weights`."""
+        trust = self.compare(own, other)
+        return trust if self.evidence is None or labels is None else trust + self.evidence(labels, own, other)
+
+    def compare(self, own: TableRows, other: TableRows | None) -> Float[Tensor, "B S"]:
+        """The trust in each story by Eq. 6."""
         # Eq. 4, intra-attention: every story reads the rest of its own sequence, never itself
         same = attend_rest(own)
         if other is None:
@@ -165,10 +174,14 @@ class DenoisingAggregator(nn.Module):
         # Eq. 6: s^p - ReLU(gamma) * s^n
         return similar - torch.relu(self.gamma) * contrary
 
-    def forward(self, stories: TableRows, own: TableRows, other: TableRows | None) -> Aggregated:
+    def forward(
+        self, stories: TableRows, own: TableRows, other: TableRows | None, labels: Labels | None = None
+    ) -> Aggregated:
         """p_h or n_h, and the weight of each story."""
+        trust = self.trust(own, other, labels)
+        logits = trust if self.calibration is None else self.calibration.log_probability(trust)
         # p_h = sum of alpha_i p_i with alpha = softmax(trust)
-        result = aggregate(self.trust(own, other), stories, own.mask)
+        result = aggregate(logits, stories, own.mask)
         return Aggregated(where_present(result.vector, own.mask.any(-1), self.nothing), result.weight)
 
 
@@ -214,6 +227,8 @@ class ViewRows(NamedTuple):
     logits: dict[str, Float[Tensor, "U"]]
     """Logits of the content aggregators without self-attention; empty with it."""
     reader_logits: Float[Tensor, "U"]
+    labels: Labels | None = None
+    """Category and subcategory, if the denoising aggregators compare them."""
 
 
 class Members(NamedTuple):
@@ -234,14 +249,6 @@ class ViewReaders(NamedTuple):
     """The weight of each story, by aggregator, such as "clicked denoise"."""
     user: Float[Tensor, "B F D"]
     """The half of Eq. 9 that depends on the user."""
-
-
-class ViewMatch(NamedTuple):
-    """One view's part of the scores, and the weights behind it."""
-
-    score: Float[Tensor, "B C"]
-    weights: dict[str, Float[Tensor, "B S"]]
-    beta: Float[Tensor, "B C F"]
 
 
 class Side(nn.Module):
@@ -300,11 +307,11 @@ class View(nn.Module):
             members[name] = Members(*rows_at(tables, at))
             parts[name] = members[name].projected.split(self.columns[name])
         for name, member in members.items():
-            side, other = self.side(name), self.opposite.get(name)
-            aggregated[f"{name} content"] = side.content(member.stories, parts[name]["content"], member.logits)
+            side, other, own = self.side(name), self.opposite.get(name), parts[name]
+            aggregated[f"{name} content"] = side.content(member.stories, own["content"], member.logits)
             if side.denoise is not None:
                 opposite = None if other is None else parts[other]["opposite"]
-                aggregated[f"{name} denoise"] = side.denoise(member.stories, parts[name]["denoise"], opposite)
+                aggregated[f"{name} denoise"] = side.denoise(member.stories, own["denoise"], opposite, rows.labels)
         return ViewReaders(
             interests=torch.stack([aggregated[name].vector for name in self.interests], dim=1),
             weights={name: result.weight for name, result in aggregated.items()},
@@ -312,13 +319,14 @@ class View(nn.Module):
         )
 
     def trust(self, rows: ViewRows, positions: dict[str, Int[Tensor, "B S"]]) -> dict[str, Float[Tensor, "B S"]]:
-        """The logits of the denoising weights, by sequence."""
+        """The trust in each story, by sequence."""
         parts = {name: rows_at(rows.sides[name], at).split(self.columns[name]) for name, at in positions.items()}
         trust = {}
         for name, own in parts.items():
             denoise, other = self.side(name).denoise, self.opposite.get(name)
             if denoise is not None:
-                trust[name] = denoise.trust(own["denoise"], None if other is None else parts[other]["opposite"])
+                opposite = None if other is None else parts[other]["opposite"]
+                trust[name] = denoise.trust(own["denoise"], opposite, rows.labels)
         return trust
 
 
@@ -370,7 +378,7 @@ class Drpn(ClickModel[Encoded, Readers]):
         return {view: self.view(view).read(rows, profiles.sequences(self.reads)) for view, rows in encoded.items()}
 
     def trust(self, encoded: Encoded, profiles: Profiles) -> dict[str, dict[str, Float[Tensor, "B S"]]]:
-        """The logits of the denoising weights (Eq. 6), by view and sequence."""
+        """The trust in each story (Eq. 6), by view and sequence."""
         return {view: self.view(view).trust(rows, profiles.sequences(self.reads)) for view, rows in encoded.items()}
 
     def match(
@@ -385,15 +393,6 @@ class Drpn(ClickModel[Encoded, Readers]):
         """The rows of the candidates for each view: their half of Eq. 9, and their vectors."""
         tables = {view: (rows.candidate, rows.plain) for view, rows in encoded.items()}
         return cast(dict[str, tuple[TableRows, TableRows]], rows_at(tables, candidates, without_gradient=True))
-
-    def views(self, encoded: Encoded, batch: Batch) -> dict[str, ViewMatch]:
-        """Each view's part of the scores of a batch, with all weights, for explanations."""
-        matches, rows = {}, self.candidates(encoded, batch.candidates)
-        for name, reader in self.read(encoded, batch.profiles).items():
-            fusion, (candidate, plain) = self.view(name).fusion, rows[name]
-            score, beta = fusion.score(reader, candidate, plain), fusion(reader.user, candidate)
-            matches[name] = ViewMatch(score, reader.weights, beta)
-        return matches
 
     def view(self, name: str) -> View:
         """The semantic or the collaborative view."""

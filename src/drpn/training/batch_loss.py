@@ -87,9 +87,11 @@ class BatchLoss:
             encoded = self.model.encode_news(news)
             scores = self.model.score(encoded, batch) if self.clicks else None
             trust = {} if planted is None else self.model.trust(encoded, planted.profiles)
+            calibrated = self.model.calibrated(trust)
         losses = [] if scores is None else [self._click_loss(scores, batch)]
         if planted is not None:
-            losses.append((self.settings.planted if self.clicks else 1.0) * planted_loss(trust, planted))
+            extra = planted_loss(trust, planted, calibrated)
+            losses.append((self.settings.planted if self.clicks else 1.0) * extra)
         return losses[0] if len(losses) == 1 else losses[0] + losses[1]
 
     def _click_loss(self, scores: Float[Tensor, "B C"], batch: Batch) -> Float[Tensor, ""]:

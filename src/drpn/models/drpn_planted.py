@@ -1,0 +1,80 @@
+"""DRPN that is trained to find noise: it also compares labels, and weighs stories by how likely they are real.
+
+The training loss behind it is planted feedback (`training/planted.py`); docs/denoising.md tells what each part gives.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from drpn.batches.batch import NewsRows
+from drpn.layers.calibration import Calibration
+from drpn.layers.labels import LabelEvidence
+from drpn.models.base import DataShape
+from drpn.models.drpn import DenoisingAggregator, Drpn, DrpnSettings, Encoded
+
+WEIGHTS = ("softmax", "probability")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrpnPlantedSettings(DrpnSettings):
+    """DRPN that finds noise; the other settings are DRPN's."""
+
+    id_spread: float = 0.3
+    similar_start: bool = True
+    compare_labels: bool = True
+    """Let the denoising aggregators of both views compare stories by category and subcategory, too."""
+    weights: Literal["softmax", "probability"] = "probability"
+    """How trust becomes the weights of the denoising aggregators: by softmax, as in the paper, or in proportion to the
+    probability that a story is real. Such weights leave out noise and are otherwise even."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.weights not in WEIGHTS:
+            raise ValueError(f"weights is {self.weights!r}; it takes 'softmax' or 'probability'")
+
+
+class DrpnPlanted(Drpn):
+    """DRPN with denoising weights that planted feedback can train well."""
+
+    settings: DrpnPlantedSettings
+
+    def __init__(self, settings: DrpnPlantedSettings, shape: DataShape) -> None:
+        super().__init__(settings, shape)
+        for _, _, denoise in self.aggregators():
+            if settings.compare_labels:
+                # Departs from the paper: labels are evidence for the trust, besides s^p and s^n of Eq. 6
+                denoise.evidence = LabelEvidence(opposite=denoise.opposite)
+            if settings.weights == "probability":
+                # Departs from the paper: alpha is in proportion to sigmoid(a trust + b)
+                denoise.calibration = Calibration()
+
+    def aggregators(self) -> Iterator[tuple[str, str, DenoisingAggregator]]:
+        """The denoising aggregators, each after the names of its view and sequence."""
+        for view in ("semantic", "collaborative") if self.settings.graph else ("semantic",):
+            for sequence in self.reads:
+                denoise = self.view(view).side(sequence).denoise
+                if denoise is not None:
+                    yield view, sequence, denoise
+
+    def encode_news(self, news: NewsRows) -> Encoded:
+        """As DRPN, with the labels of the stories."""
+        encoded = super().encode_news(news)
+        if not self.settings.compare_labels:
+            return encoded
+        labels = torch.stack([news.category, news.subcategory], dim=1)
+        return {view: rows._replace(labels=labels) for view, rows in encoded.items()}
+
+    def calibrated(
+        self, trust: dict[str, dict[str, Float[Tensor, "B S"]]]
+    ) -> dict[str, dict[str, Float[Tensor, "B S"]]]:
+        """The logit that each story is real, by view and sequence, from the result of `trust`."""
+        logits: dict[str, dict[str, Tensor]] = {view: {} for view in trust}
+        for view, sequence, denoise in self.aggregators():
+            if denoise.calibration is not None and sequence in trust.get(view, {}):
+                logits[view][sequence] = denoise.calibration(trust[view][sequence])
+        return logits
