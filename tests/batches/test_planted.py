@@ -10,7 +10,14 @@ from hypothesis import given, settings
 from torch import Tensor
 
 from drpn.batches.batch import NewsRows, Profiles
-from drpn.batches.planted import Planted, click_odds, plant_clicks_of_others, profile_plan, swap_clicks_and_skips
+from drpn.batches.planted import (
+    Planted,
+    click_odds,
+    half_of_each,
+    plant_clicks_of_others,
+    profile_plan,
+    swap_clicks_and_skips,
+)
 from drpn.batches.tables import Tables
 
 NEWS = 60
@@ -269,3 +276,19 @@ def test_odds_count_clicks_and_skips_of_all_profiles() -> None:
     more = 6 / 4  # skips for each click
     expected = [(3 + 1) / (0 + more), (1 + 1) / (2 + more), (0 + 1) / (3 + more), (0 + 1) / (1 + more)]
     torch.testing.assert_close(click_odds(tables)[1:], torch.tensor(expected))
+
+
+def test_half_of_the_profiles_follow_each_rule() -> None:
+    profiles = random_profiles(seed=3, readers=400, clicks=6, skips=9)
+    swapped = swap_clicks_and_skips(profiles, torch.ones(NEWS + 1), share=0.2, skips=3)
+    swapped = replace(swapped, weight=torch.full((400,), 2.0))
+    planted = plant_clicks_of_others(profiles, share=0.2, skips=3)
+    both = half_of_each(swapped, planted)
+    rules = {2.0: swapped, 1.0: planted}
+    for reader in range(400):
+        rule = rules[float(both.weight[reader])]
+        for side in ("clicked", "skipped"):
+            assert torch.equal(getattr(both.profiles, side)[reader], getattr(rule.profiles, side)[reader])
+            for mine, theirs in zip(both.pairs[side], rule.pairs[side], strict=True):
+                assert torch.equal(mine[reader], theirs[reader])
+    assert 150 < int((both.weight == 2).sum()) < 250

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from drpn.batches import planted
-from drpn.batches.planted import click_odds, plant_clicks_of_others, swap_clicks_and_skips
+from drpn.batches.planted import click_odds, half_of_each, plant_clicks_of_others, swap_clicks_and_skips
 from drpn.batches.samples import Plan
 from drpn.batches.tables import Tables
 from drpn.training.loop import Loop
@@ -23,12 +23,12 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning"),  # of the compiler
 ]
 GPU = torch.device("cuda")
-RULES = ["skips", "others"]
+RULES = ["skips", "others", "both"]
 
 
-def loop_on_gpu(rule: str, **training: Any) -> Loop:
+def loop_on_gpu(rule: str, model: str = "drpn", **training: Any) -> Loop:
     chosen = {"planted": 0.5, "planted_from": rule, "planted_passes": 0, "precision": "fp32", "rate": 1e-3} | training
-    return toy("drpn", device=GPU, **chosen)(Path())
+    return toy(model, device=GPU, **chosen)(Path())
 
 
 def fixed_numbers(shape: tuple[int, ...], device: torch.device) -> Tensor:
@@ -61,8 +61,9 @@ def losses(kind: type[Stepper], loop: Loop, *, clicks: bool = True, host: bool =
 @pytest.mark.parametrize("clicks", [True, False])
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("rule", RULES)
-def test_captured_steps_give_the_losses_of_plain_steps(rule: str, compiled: bool, clicks: bool) -> None:
-    options = {"batch": 12, "compile": compiled}  # five batches of 12, one of 4
+@pytest.mark.parametrize("model", ["drpn", "drpn-planted"])
+def test_captured_steps_give_the_losses_of_plain_steps(model: str, rule: str, compiled: bool, clicks: bool) -> None:
+    options: dict[str, Any] = {"model": model, "batch": 12, "compile": compiled}  # five batches of 12, one of 4
     expected = losses(Stepper, loop_on_gpu(rule, **options), clicks=clicks)
     assert expected[-1] != expected[0]
     measured = losses(CapturedStepper, loop_on_gpu(rule, **options), clicks=clicks)
@@ -95,18 +96,21 @@ def test_every_replay_plants_other_stories(rule: str, compiled: bool) -> None:
 
 
 @pytest.mark.usefixtures("fixed")
+@pytest.mark.parametrize("name", ["drpn", "drpn-planted"])
 @pytest.mark.parametrize("rule", RULES)
-def test_loss_and_gradient_against_a_cpu_in_float64(rule: str) -> None:
+def test_loss_and_gradient_against_a_cpu_in_float64(rule: str, name: str) -> None:
     results = []
     for device, kind in ((CPU, torch.float64), (GPU, torch.float32)):
-        loop = toy("drpn", device=device, planted=1.0)(Path())
+        loop = toy(name, device=device, planted=1.0)(Path())
         model, tables = loop.model.to(kind).eval(), loop.tables
         profiles = tables.batch(torch.arange(1, 30, device=device), tables.clicked[1:30], trim=False).of_all_stories()
-        if rule == "others":
-            mixed = plant_clicks_of_others(profiles.profiles, share=0.2, skips=3)
-        else:
-            mixed = swap_clicks_and_skips(profiles.profiles, click_odds(tables), share=0.2, skips=3)
-        loss = planted_loss(model.trust(model.encode_news(tables.news), mixed.profiles), mixed)
+        by_rule = {
+            "others": plant_clicks_of_others(profiles.profiles, share=0.2, skips=3),
+            "skips": swap_clicks_and_skips(profiles.profiles, click_odds(tables), share=0.2, skips=3),
+        }
+        mixed = half_of_each(by_rule["skips"], by_rule["others"]) if rule == "both" else by_rule[rule]
+        trust = model.trust(model.encode_news(tables.news), mixed.profiles)
+        loss = planted_loss(trust, mixed, model.calibrated(trust))
         loss.backward()
         gradient = torch.cat([one.grad.flatten().double().cpu() for one in model.parameters() if one.grad is not None])
         results.append((mixed.profiles.clicked.cpu(), loss.double().cpu(), gradient))

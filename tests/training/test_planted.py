@@ -10,7 +10,14 @@ from torch import Tensor
 
 from contract_cases import impressions, newsroom, trained
 from drpn.batches.batch import Profiles
-from drpn.batches.planted import Pairs, Planted, click_odds, plant_clicks_of_others, swap_clicks_and_skips
+from drpn.batches.planted import (
+    Pairs,
+    Planted,
+    click_odds,
+    half_of_each,
+    plant_clicks_of_others,
+    swap_clicks_and_skips,
+)
 from drpn.batches.samples import Plan
 from drpn.errors import SettingsError, TrainingError
 from drpn.recipes.planted import check_planted, planted_reads
@@ -28,6 +35,7 @@ from small_training import small, toy, train_small, weights
 PLANT: dict[str, Callable[[Profiles], Planted]] = {
     "skips": lambda profiles: swap_clicks_and_skips(profiles, torch.ones(60), share=0.2, skips=3),
     "others": lambda profiles: plant_clicks_of_others(profiles, share=0.2, skips=3),
+    "both": lambda profiles: half_of_each(PLANT["skips"](profiles), PLANT["others"](profiles)),
 }
 DENOISING = ["drpn", "drpn-planted", "drpn-g", "drpn-g-ids", "drpn-n", "drpn-p"]
 
@@ -123,7 +131,7 @@ def test_the_weights_are_the_softmax_of_trust_or_shares_of_probabilities(name: s
 
 
 @pytest.mark.parametrize("name", DENOISING)
-@pytest.mark.parametrize("rule", ["skips", "others"])
+@pytest.mark.parametrize("rule", ["skips", "others", "both"])
 def test_gradients_reach_the_denoising_weights_and_the_vectors_of_stories(name: str, rule: str) -> None:
     random = torch.Generator().manual_seed(2)
     model, stories = trained(name), 1 + torch.stack([torch.randperm(22, generator=random) for _ in range(6)])

@@ -108,6 +108,21 @@ def swap_clicks_and_skips(profiles: Profiles, odds: Float[Tensor, "U"], *, share
     return Planted(replace(profiles, clicked=mixed, skipped=mixed_skips), pairs, weight)
 
 
+def half_of_each(first: Planted, second: Planted) -> Planted:
+    """About half of the profiles as planted by one rule, the others as planted by a second one, drawn at random."""
+    chosen = _uniform((len(first.profiles), 1), first.weight.device) < 1 / 2  # (B 1)
+    clicked, skipped = (
+        torch.where(chosen, getattr(first.profiles, side), getattr(second.profiles, side))
+        for side in ("clicked", "skipped")
+    )
+    pairs = {
+        side: Pairs(*(torch.where(chosen, *each) for each in zip(first.pairs[side], second.pairs[side], strict=True)))
+        for side in first.pairs
+    }
+    weight = torch.where(chosen[:, 0], first.weight, second.weight)
+    return Planted(replace(first.profiles, clicked=clicked, skipped=skipped), pairs, weight)
+
+
 def click_odds(tables: Tables) -> Float[Tensor, "news"]:
     """How often each story was clicked for each time it was skipped, in the profiles of all users.
 

@@ -8,7 +8,13 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from drpn.batches.batch import Batch, NewsRows, distinct_stories
-from drpn.batches.planted import Planted, click_odds, plant_clicks_of_others, swap_clicks_and_skips
+from drpn.batches.planted import (
+    Planted,
+    click_odds,
+    half_of_each,
+    plant_clicks_of_others,
+    swap_clicks_and_skips,
+)
 from drpn.batches.tables import Tables
 from drpn.layers.precision import matrix_precision
 from drpn.models.base import ClickModel
@@ -55,7 +61,7 @@ class BatchLoss:
     def __post_init__(self) -> None:
         # on the device, in one place: a captured step reads it there
         self._dropped = torch.zeros((), dtype=torch.int64, device=self.device)
-        swaps = self.settings.plants and self.settings.planted_from == "skips"
+        swaps = self.settings.plants and self.settings.planted_from != "others"
         self._odds = click_odds(self.tables).to(self.device) if swaps else None
 
     @property
@@ -79,7 +85,10 @@ class BatchLoss:
         if settings.planted_from == "others":
             return plant_clicks_of_others(batch.profiles, share=share, skips=skips)
         assert self._odds is not None
-        return swap_clicks_and_skips(batch.profiles, self._odds[news.rows], share=share, skips=skips)
+        swapped = swap_clicks_and_skips(batch.profiles, self._odds[news.rows], share=share, skips=skips)
+        if settings.planted_from == "skips":
+            return swapped
+        return half_of_each(swapped, plant_clicks_of_others(batch.profiles, share=share, skips=skips))
 
     def loss(self, news: NewsRows, batch: Batch, planted: Planted | None = None) -> Float[Tensor, ""]:
         """The loss of a batch with positions into the stories, which are encoded once."""

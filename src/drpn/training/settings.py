@@ -77,14 +77,15 @@ class TrainingSettings:
     planted: float = 0.0
     """Weight of the loss of planted feedback: some stories of each profile are put where they do not belong, and the
     denoising weights must find them. 0: off. Only for models with denoising weights."""
-    planted_from: Literal["skips", "others"] = "skips"
+    planted_from: Literal["skips", "others", "both"] = "skips"
     """Where planted clicks come from. skips: clicks trade places with skips of the same reader, drawn so that they are
-    as popular. others: clicks of other readers, whose visits may have been at another time."""
+    as popular. others: clicks of other readers, whose visits may have been at another time. both: half of the profiles
+    of each batch by each rule."""
     planted_share: float = 0.2
     """Share of the clicks of a profile that planted feedback replaces: at least one click, never all."""
     planted_skips: int = 3
     """Skips of a profile that planted feedback compares, besides those that trade places with clicks, plus 1. With
-    planted_from others: skips that are overwritten, one by a click of the reader, the others by clicks of other
+    planted_from others or both: skips that are overwritten, one by a click of the reader, the others by clicks of other
     readers. 0: no skips; otherwise 2 or more."""
     planted_passes: int = 0
     """Passes over the profiles of all users before the first epoch, with the loss of planted feedback alone."""
