@@ -14,7 +14,19 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from drpn.provenance import commit
-from noise_study import BASES, NOISE, PLANTED, Runs, add_options, estimate, shown, systems, train_all, values_of
+from noise_study import (
+    BASES,
+    NOISE,
+    PLANTED,
+    Runs,
+    add_options,
+    estimate,
+    shared_settings,
+    shown,
+    systems,
+    train_all,
+    values_of,
+)
 from reporting import COLOURS
 
 Levels = dict[float, Runs]
@@ -79,6 +91,7 @@ def main() -> None:
         picture = options.page.with_suffix(".png")
         page = ["# Planted feedback at each level of noise", ""]
         page += [f"Page by `benchmarks/noise_levels.py`, commit {commit()}; intervals (95 %) are over newsrooms.", ""]
+        page += [f"Settings of all systems: {shared_settings(options)}.", ""]
         page += [f"![AUC by level of noise]({picture.name})", "", *rows(levels, names)]
         options.page.write_text("\n".join(page) + "\n", encoding="utf-8")
         draw(levels, names, picture)

@@ -138,8 +138,14 @@ def newsroom_rows(runs: Runs, names: Sequence[str]) -> list[str]:
     return lines
 
 
-def page(runs: Runs, chosen: Sequence[System], title: str) -> list[str]:
-    """The lines of the page."""
+def shared_settings(options: argparse.Namespace) -> str:
+    """The settings that all systems have, as given on the command line."""
+    file = f"{options.configs.name}, then " if options.configs else ""
+    return f"{file}{', '.join(options.sets) or 'none besides defaults'}"
+
+
+def page(runs: Runs, chosen: Sequence[System], title: str, shared: str) -> list[str]:
+    """The lines of the page; `shared` are the settings of all systems."""
     names = [system.name for system in chosen]
     first = next(iter(runs.values()))[names[0]]
     machine = first[0]["machine"]
@@ -152,7 +158,8 @@ def page(runs: Runs, chosen: Sequence[System], title: str) -> list[str]:
         f"{counts}; {machine.get('gpu') or machine['processor']}, commit {machine['commit']}; page by "
         f"`benchmarks/noise_study.py`, commit {commit()}. Intervals (95 %) are over {over}. *Could be seen*: the "
         f"smallest difference that a study of this size finds in four of five cases, {POWER} standard errors.",
-        *(["", f"Settings: {'; '.join(by_settings)}."] if by_settings else []),
+        "",
+        " ".join([f"Settings of all systems: {shared}.", *(f"{settings}." for settings in by_settings)]),
         "",
         "## Test AUC",
         "",
@@ -212,7 +219,9 @@ def main() -> None:
     chosen, runs = systems(options.weights, options.extra), Runs()
     for newsroom in options.newsrooms:
         runs[newsroom.name] = train_all(newsroom, chosen, options)
-        options.page.write_text("\n".join(page(runs, chosen, options.title)) + "\n", encoding="utf-8")
+        options.page.write_text(
+            "\n".join(page(runs, chosen, options.title, shared_settings(options))) + "\n", encoding="utf-8"
+        )
         print(f"{options.page}, {newsroom.name}", flush=True)
 
 

@@ -50,8 +50,8 @@ def test_noise_of_both_views_and_missing_numbers() -> None:
     assert cells[3] == "0.500 (0.500 to 0.500)"
     assert np.isnan(values_of({"one": {"drpn-d": [{"noise": None}]}}, "drpn-d", "noise", "clicked", "denoise")).all()
     more = System("more", "drpn-planted", ("training.planted=1",))
-    lines = page(RUNS, [System("drpn", "drpn"), System("drpn-d", "drpn-d"), more], "Study")
+    lines = page(RUNS, [System("drpn", "drpn"), System("drpn-d", "drpn-d"), more], "Study", "model.size=8")
     assert lines[0] == "# Study"
     assert lines[2].startswith("2 newsrooms, 2 seeds; Xeon, commit abc1234; page by")
-    assert "Settings: `more`: training.planted=1." in lines
+    assert "Settings of all systems: model.size=8. `more`: training.planted=1." in lines
     assert "| more | 0.6400 | 0.7100 |" in lines
