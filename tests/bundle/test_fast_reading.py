@@ -16,7 +16,7 @@ from drpn.dataset.folder import Dataset
 from drpn.models.drpn import Drpn
 from live_newsroom import CPU, END, STORIES, VIEWS, make_bundle, make_dataset, make_model
 
-MODELS = ("drpn", "drpn-d", "drpn-g", "drpn-g-ids", "drpn-dg", "drpn-n", "drpn-p")
+MODELS = ("drpn", "drpn-planted", "drpn-d", "drpn-g", "drpn-g-ids", "drpn-dg", "drpn-n", "drpn-p")
 LENGTHS = ((3, 5), (1, 1), (1, 0), (0, 4), (2, 0), (0, 0), (12, 20))
 
 
@@ -32,6 +32,9 @@ def recommender_of(folder: Path, dataset: Dataset, name: str) -> Recommender:
     with torch.no_grad():
         for weights in model.parameters():
             weights += 0.3 * torch.randn(weights.shape, generator=chance)
+        for key, weights in model.named_parameters():
+            if "calibration" in key:
+                weights *= 0.1  # the model multiplies it by 10
     bundle = Bundle.open(make_bundle(folder / "bundle", dataset, model, name))
     return Recommender(bundle, CPU, derived_tables)
 

@@ -15,9 +15,11 @@ from torch.nn.functional import layer_norm
 
 from drpn.bundle.fast_fusion import view_names
 from drpn.layers.attention import GatedAggregate
+from drpn.layers.calibration import Calibration
+from drpn.layers.labels import LabelEvidence
 from drpn.layers.linear import split_heads
+from drpn.layers.tables import TableRows
 from drpn.models.drpn import Drpn, Encoded, Readers, Side, View, ViewReaders, ViewRows
-from drpn.models.drpn_planted import DrpnPlanted
 
 
 class _Content(NamedTuple):
@@ -42,6 +44,10 @@ class _Denoise(NamedTuple):
     """2 W^u_2 and, for the opposite sequence, -2 ReLU(gamma) W^u_4."""
     unopposed: Tensor | None
     """The attention output over an empty opposite sequence; None if the model reads one sequence."""
+    constant: Tensor
+    """What is left out of the trust of every story."""
+    evidence: LabelEvidence | None
+    calibration: Calibration | None
 
 
 class _Side(NamedTuple):
@@ -62,11 +68,6 @@ class FastReader:
         self._model = model
         with torch.no_grad():
             self._views = {name: [_side(model.view(name), side) for side in model.reads] for name in view_names(model)}
-
-    @staticmethod
-    def fits(model: Drpn) -> bool:
-        """Whether the model reads profiles, and weighs their stories as the paper does."""
-        return bool(model.reads) and not isinstance(model, DrpnPlanted)
 
     def read(self, encoded: Encoded, positions: dict[str, Tensor]) -> Readers:
         """The interests of one user, for each view, from the positions of the user's stories by sequence."""
@@ -91,7 +92,8 @@ class FastReader:
             logits = rows.logits[side.name].index_select(0, positions[side.name]) if side.content is None else None
             interests[content] = _content(side, stories[side.name], own, logits)
             if side.denoise is not None:
-                interests[denoise] = _denoise(side, stories[side.name], own, other)
+                evidence = _evidence(side, side.denoise.evidence, rows, positions)
+                interests[denoise] = _denoise(side, stories[side.name], own, other, evidence)
         at = torch.cat(list(positions.values()))
         return ViewReaders(
             torch.stack([interests[interest] for interest in view.interests])[None],
@@ -142,11 +144,14 @@ def _content_constants(side: Side) -> _Content | None:
 def _denoise_constants(side: Side) -> _Denoise:
     own = side.denoise
     assert own is not None
-    similar = 2 * own.similar.out.weight[0]
-    if not own.opposite:
-        return _Denoise(similar, None)
-    contrary = -2 * torch.relu(own.gamma) * own.contrary.out.weight[0]
-    return _Denoise(torch.cat([similar, contrary]), own.contrary.read(own.unopposed))
+    out, constant = 2 * own.similar.out.weight[0], own.similar.out.bias[0]
+    unopposed: Tensor | None = None
+    if own.opposite:
+        gamma = torch.relu(own.gamma)
+        out = torch.cat([out, -2 * gamma * own.contrary.out.weight[0]])
+        constant = constant - gamma * own.contrary.out.bias[0]
+        unopposed = own.contrary.read(own.unopposed)
+    return _Denoise(out, unopposed, constant - out.sum() / 2, own.evidence, own.calibration)
 
 
 def _content(side: _Side, stories: Tensor, rows: Tensor, logits: Tensor | None) -> Tensor:
@@ -164,10 +169,22 @@ def _content(side: _Side, stories: Tensor, rows: Tensor, logits: Tensor | None) 
     return torch.softmax(gated, 0) @ items
 
 
-def _denoise(side: _Side, stories: Tensor, rows: Tensor, other: Tensor | None) -> Tensor:
+def _evidence(
+    side: _Side, evidence: LabelEvidence | None, rows: ViewRows, positions: dict[str, Tensor]
+) -> Tensor | None:
+    """What labels add to the trust of each story; None if they are not compared."""
+    if evidence is None or rows.labels is None:
+        return None
+    own = TableRows(positions[side.name][None], None, None)
+    other = None if side.opposite is None else TableRows(positions[side.opposite][None], None, None)
+    result: Tensor = evidence(rows.labels, own, other)[0]
+    return result
+
+
+def _denoise(side: _Side, stories: Tensor, rows: Tensor, other: Tensor | None, evidence: Tensor | None) -> Tensor:
     """p_h or n_h: Eqs. 4 to 6. The halves of the similarities in `rows` are replaced."""
     assert side.denoise is not None
-    out, unopposed = side.denoise
+    out, unopposed, constant, _, calibration = side.denoise
     count, size = len(stories), stories.shape[1]
     if count == 1:  # the weight of the only story is 1
         return stories[0]
@@ -187,4 +204,7 @@ def _denoise(side: _Side, stories: Tensor, rows: Tensor, other: Tensor | None) -
             halves[:, size:].addmm_(weights, other_value)
     # Eq. 6: s^p - ReLU(gamma) * s^n
     trust = halves.mul_(2).sigmoid_() @ out
-    return torch.softmax(trust, 0) @ stories
+    if evidence is not None:
+        trust += evidence
+    logits = trust if calibration is None else calibration.log_probability(trust + constant)
+    return torch.softmax(logits, 0) @ stories

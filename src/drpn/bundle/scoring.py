@@ -58,7 +58,7 @@ class Scorer:
         self._model, self._tables, self._stories = model, tables, stories
         self._device = next(model.parameters()).device
         self._fast: FastReader | None = None
-        if isinstance(model, Drpn) and FastReader.fits(model) and self._device.type == "cpu":
+        if isinstance(model, Drpn) and model.reads and self._device.type == "cpu":
             with torch.no_grad():
                 self._fast, self._constants = FastReader(model), constants(model)
 
