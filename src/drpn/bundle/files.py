@@ -31,7 +31,7 @@ from drpn.dataset.times import end_of_log
 from drpn.errors import FolderError, RunError
 from drpn.layers.context import LiveShape
 from drpn.layers.news import IdVectors, UserVectors
-from drpn.models.base import ClickModel, DataShape
+from drpn.models.base import ClickModel, DataShape, former_model_settings
 from drpn.models.catalogue import CATALOGUE
 from drpn.output import atomic_file, atomic_folder
 from drpn.state.count_columns import PAGE, PAIR
@@ -312,10 +312,8 @@ def _zero_vectors(rows: int, size: int | None) -> NDArray[np.float32] | None:
 
 
 def _settings(path: Path, kind: type, values: dict[str, Any]) -> Any:
-    if any(field.name == "max_neighbours" for field in dataclasses.fields(kind)):
-        values = {"max_neighbours": None} | values  # older models read all neighbours of their folder
     try:
-        return kind(**values)
+        return kind(**former_model_settings(kind) | values)
     except (TypeError, ValueError) as error:
         raise RunError(
             f"{path / MANIFEST} has settings that this version of drpn does not accept ({error}); train again"

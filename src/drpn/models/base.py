@@ -5,7 +5,7 @@ What depends on a story alone is computed once per story (`encode_news`), what d
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Generic
 
 import numpy as np
@@ -73,6 +73,15 @@ class ModelSettings:
     """With `context`: read the counts that know the user, and the user's columns."""
     context_text: bool = True
     """With `context`: read the counts that compare texts."""
+
+
+_FORMER = {"max_neighbours": None, "attention_dropout": False, "compare_labels": False, "weights": "softmax"}
+
+
+def former_model_settings(kind: type) -> dict[str, Any]:
+    """What older models did before they had some settings, where today's default computes something else."""
+    names = {field.name for field in fields(kind)}
+    return {name: value for name, value in _FORMER.items() if name in names}
 
 
 class ClickModel(nn.Module, ABC, Generic[Encoded, Readers]):

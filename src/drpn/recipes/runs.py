@@ -9,6 +9,7 @@ from typing import Any
 from drpn.bundle.files import Bundle, bundle_run, read_manifest
 from drpn.dataset.folder import Dataset
 from drpn.errors import RunError
+from drpn.models.base import former_model_settings
 from drpn.output import LOCK, atomic_file, explain_write_errors
 from drpn.provenance import commit
 from drpn.training.settings import TrainingSettings, ignored_settings
@@ -141,8 +142,7 @@ def sections(settings: Any, training: TrainingSettings) -> Sections:
 def former_settings(kind: type) -> Sections:
     """Return what an older run did where it does not have a setting of today: mostly today's default."""
     former = sections(kind(), TrainingSettings(undecayed=""))
-    changed = {"max_neighbours": None, "attention_dropout": False}  # today's default computes something else
-    former["model"] |= {name: value for name, value in changed.items() if name in former["model"]}
+    former["model"] |= former_model_settings(kind)
     return former
 
 
