@@ -48,6 +48,14 @@ def has_no_effect(model: ClickModel, parameter: str) -> bool:
     return parameter.endswith(("similar.out.bias", "contrary.out.bias"))
 
 
+PLANTED_PARTS: dict[str, dict[str, Any]] = {
+    "drpn-planted, softmax": {"weights": "softmax"},
+    "drpn-planted, no labels": {"compare_labels": False},
+    "drpn-planted, clicks alone": {"skipped": False},
+    "drpn-planted, no graph": {"graph": False},
+}
+"""Settings of drpn-planted without one of its parts."""
+
 every_model = pytest.mark.parametrize("name", CATALOGUE)
 
 

@@ -132,7 +132,7 @@ def test_the_shipped_configs_are_found_inside_the_package() -> None:
 
 @pytest.mark.parametrize("name", TUNED)
 def test_tuned_files_have_settings_for_every_model(name: str) -> None:
-    """Those of DRPN without its graph network, and of DRPN with planted feedback, are DRPN's: only that may differ.
+    """Those of DRPN without its graph network, and of DRPN with planted feedback, are DRPN's.
 
     Models that read counts need a folder of the live protocol, and these files were tuned on folders without them.
     """

@@ -18,18 +18,23 @@ from drpn.bundle.recommender import Recommender
 from drpn.bundle.stories import NewStory
 from drpn.dataset.arrays import ArrayReader, sha256
 from drpn.dataset.folder import Dataset
+from drpn.errors import RunError
 from drpn.evaluation.scoring import score_impressions
 from drpn.layers.news import IdVectors
 from drpn.models.base import ClickModel
 from drpn.models.catalogue import CATALOGUE
+from drpn.models.drpn_planted import DrpnPlantedSettings
 from drpn.preparation.settings import DataSettings
 from drpn.progress import Silent
 from drpn.recipes.prepare import prepare
+from drpn.recipes.runs import first_difference, former_settings, sections
+from drpn.recipes.settings import training_defaults
 from drpn.recipes.train import train
 from drpn.state.profile import Profile
 from drpn.training.settings import TrainingSettings
-from drpn.versioned import write_versioned
+from drpn.versioned import read_versioned, write_versioned
 from latest_profiles import latest_tables
+from live_newsroom import make_bundle, make_model
 from writing import MindLine, write_mind
 
 CPU = torch.device("cpu")
@@ -141,6 +146,25 @@ def test_a_bundle_holds_word_vectors_of_another_size(name: str, dataset_with_vec
     assert scores(opened.model, opened.data, dataset_with_vectors) == scores(
         model, dataset_with_vectors, dataset_with_vectors
     )
+
+
+def test_a_bundle_from_before_labels_were_compared_ranks_as_before(dataset: Dataset, tmp_path: Path) -> None:
+    model = make_model(dataset, "drpn-planted", compare_labels=False, weights="softmax")
+    folder = make_bundle(tmp_path / "bundle", dataset, model, "drpn-planted")
+    manifest = read_versioned(folder / "manifest.json", version=1, of="", error=RunError, remedy="")
+    del manifest["settings"]["compare_labels"], manifest["settings"]["weights"]
+    write_versioned(folder / "manifest.json", manifest)
+    assert scores(Bundle.open(folder).model, dataset, dataset) == scores(model, dataset, dataset)
+
+
+def test_a_run_from_before_labels_were_compared_is_resumed_with_its_settings() -> None:
+    training = dataclasses.replace(training_defaults("drpn-planted"), planted_from="skips", planted_passes=4)
+    asked = sections(DrpnPlantedSettings(compare_labels=False, weights="softmax"), training)
+    known = sections(DrpnPlantedSettings(), training)
+    del known["model"]["compare_labels"], known["model"]["weights"]
+    former = former_settings(DrpnPlantedSettings)
+    assert first_difference(known, asked, former) is None
+    assert "model.compare_labels" in str(first_difference(known, sections(DrpnPlantedSettings(), training), former))
 
 
 def test_a_bundle_can_be_moved(dataset: Dataset, tmp_path: Path) -> None:

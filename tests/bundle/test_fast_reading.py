@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from contract_cases import PLANTED_PARTS
 from drpn.batches.batch import Context, Profiles
 from drpn.bundle.context import Asked
 from drpn.bundle.fast_reading import FastReader
@@ -13,14 +14,10 @@ from drpn.bundle.files import Bundle
 from drpn.bundle.recommender import Recommender
 from drpn.bundle.scoring import ProfileStories, Scorer, derived_tables
 from drpn.dataset.folder import Dataset
-from drpn.errors import RunError
 from drpn.models.drpn import Drpn
-from drpn.models.drpn_planted import DrpnPlantedSettings
-from drpn.recipes.runs import former_settings
-from drpn.versioned import read_versioned, write_versioned
 from live_newsroom import CPU, END, STORIES, VIEWS, make_bundle, make_dataset, make_model
 
-MODELS = ("drpn", "drpn-planted", "drpn-d", "drpn-g", "drpn-g-ids", "drpn-dg", "drpn-n", "drpn-p")
+MODELS = ("drpn", "drpn-d", "drpn-g", "drpn-g-ids", "drpn-dg", "drpn-n", "drpn-p", "drpn-planted", *PLANTED_PARTS)
 LENGTHS = ((3, 5), (1, 1), (1, 0), (0, 4), (2, 0), (0, 0), (12, 20))
 
 
@@ -31,7 +28,8 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 
 def recommender_of(folder: Path, dataset: Dataset, name: str) -> Recommender:
     """A model with random weights throughout, so that no part of it is zero."""
-    model = make_model(dataset, name)
+    settings, name = PLANTED_PARTS.get(name, {}), "drpn-planted" if name in PLANTED_PARTS else name
+    model = make_model(dataset, name, **settings)
     chance = torch.Generator().manual_seed(3)
     with torch.no_grad():
         for weights in model.parameters():
@@ -93,19 +91,3 @@ def test_scores_with_counts_are_those_of_the_model(tmp_path: Path, name: str) ->
         readers = recommender.model.read(stories.encoded, Profiles(torch.zeros(1).long(), *sides))
         expected = recommender.model.rank(stories.encoded, readers, torch.tensor([places]), context)[0]
     np.testing.assert_allclose(scores.numpy(), expected.numpy(), atol=1e-5, rtol=1e-5)
-
-
-def test_a_bundle_from_before_labels_were_compared_ranks_as_before(tmp_path: Path, dataset: Dataset) -> None:
-    model = make_model(dataset, "drpn-planted", compare_labels=False, weights="softmax")
-    folder = make_bundle(tmp_path / "bundle", dataset, model, "drpn-planted")
-    manifest = read_versioned(folder / "manifest.json", version=1, of="", error=RunError, remedy="")
-    del manifest["settings"]["compare_labels"], manifest["settings"]["weights"]
-    write_versioned(folder / "manifest.json", manifest)
-    bundle = Bundle.open(folder)
-    assert bundle.settings == model.settings
-    assert former_settings(DrpnPlantedSettings)["model"]["weights"] == "softmax"
-    assert same_weights(bundle.model, model)
-
-
-def same_weights(one: torch.nn.Module, other: torch.nn.Module) -> bool:
-    return all(torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))

@@ -20,10 +20,11 @@ from drpn.models.base import ClickModel
 from drpn.models.drpn import ABLATIONS, Drpn
 
 Build = Callable[[str], Drpn]
-every_variant = pytest.mark.parametrize("name", ["drpn", *ABLATIONS])
+every_variant = pytest.mark.parametrize("name", ["drpn", "drpn-planted", *ABLATIONS])
 
 AGGREGATORS = {
     "drpn": {"semantic content", "semantic denoise", "collaborative content", "collaborative denoise"},
+    "drpn-planted": {"semantic content", "semantic denoise", "collaborative content", "collaborative denoise"},
     "drpn-d": {"semantic content", "collaborative content"},
     "drpn-g": {"semantic content", "semantic denoise"},
     "drpn-g-ids": {"semantic content", "semantic denoise", "collaborative content", "collaborative denoise"},

@@ -62,6 +62,7 @@ FAULTS = [
     ),
 ]
 
+FAST = "bundle/fast_reading.py"
 LABELS, CALIBRATION, MODEL = "layers/labels.py", "layers/calibration.py", "models/drpn_planted.py"
 
 FINDING = [
@@ -75,6 +76,8 @@ FINDING = [
     Fault("a negative slope", CALIBRATION, "torch.exp(_PACE * slope)", "_PACE * slope"),
     Fault("noise called real", LOSS, "softplus(logits) * noise", "softplus(-logits) * noise"),
     Fault("the calibration loss left out", STEPS, "(trust, planted, calibrated)", "(trust, planted)"),
+    Fault("a fast reader without labels", FAST, "        trust += evidence", "        pass"),
+    Fault("a fast reader without the constant", FAST, "(trust + constant)", "(trust)"),
     Fault("weights by softmax", "models/drpn.py", "else self.calibration.log_probability(trust)", "else trust"),
 ]
 
@@ -96,6 +99,7 @@ GROUPS = [
             "tests/layers/test_calibration.py",
             "tests/training/test_planted.py",
             "tests/models/test_drpn_against_loops.py",
+            "tests/bundle/test_fast_reading.py",
             "-k",
             "labels or calibration or probabilities or drpn-planted",
         ),

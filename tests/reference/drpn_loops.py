@@ -35,8 +35,10 @@ class Variant(NamedTuple):
     network: bool = True
     """Whether stories read their graph neighbours."""
     sides: tuple[str, ...] = ("clicked", "skipped")
-    finds_noise: bool = False
-    """Whether labels are compared, and weights are probabilities that stories are real."""
+    labels: bool = False
+    """Whether labels are compared."""
+    probability: bool = False
+    """Whether weights are in proportion to the probability that a story is real."""
 
 
 VARIANTS = {
@@ -47,9 +49,13 @@ VARIANTS = {
     "drpn-dg": Variant(denoise=False, graph=False),
     "drpn-n": Variant(sides=("clicked",)),
     "drpn-p": Variant(sides=("skipped",)),
-    "drpn-planted": Variant(finds_noise=True),
+    "drpn-planted": Variant(labels=True, probability=True),
+    "drpn-planted, softmax": Variant(labels=True),
+    "drpn-planted, no labels": Variant(probability=True),
+    "drpn-planted, clicks alone": Variant(labels=True, probability=True, sides=("clicked",)),
+    "drpn-planted, no graph": Variant(labels=True, probability=True, graph=False),
 }
-"""Section 5.5, id vectors without the graph network, and DRPN that is trained to find noise."""
+"""Section 5.5, id vectors without the graph network, and DRPN that is trained to find noise, also without its parts."""
 
 
 class Heads(NamedTuple):
@@ -202,7 +208,7 @@ def similarity(weights: Weights, own: Vector, read: Vector) -> float:
 
 
 def shared_labels(labels: Sequence[int], others: Sequence[Sequence[int]]) -> list[float]:
-    """What a story shares with others: log(1 + their number), then for each label log(1 + count) and share."""
+    """How a story's labels occur among others: log(1 + their number), then for each label log(1 + count) and share."""
     evidence = [math.log(1 + len(others))]
     for kind, label in enumerate(labels):
         count = sum(label != 0 and other[kind] == label for other in others)
@@ -216,6 +222,8 @@ def denoising_aggregator(
     opposite: Sequence[Vector] | None,
     labels: Sequence[Sequence[int]] | None = None,
     opposite_labels: Sequence[Sequence[int]] | None = None,
+    *,
+    probability: bool = False,
 ) -> Aggregated:
     """Section 4.3.2; `opposite` is None if the model reads only one sequence, labels if they are not compared."""
     if not sequence:
@@ -246,7 +254,7 @@ def denoising_aggregator(
             evidence += [] if opposite_labels is None else shared_labels(labels[j], opposite_labels)
             logit += linear(weights, "evidence.out", tanh(linear(weights, "evidence.hidden", evidence)))[0]
         logits.append(logit)
-    if labels is None:
+    if not probability:
         importance = softmax(logits)
     else:
         a, b = math.exp(10 * weights["calibration.slope"]), 10 * weights["calibration.offset"]
@@ -286,8 +294,10 @@ def interests(
             own = part(weights, f"sides.{side}.denoise")
             other = next((name for name in variant.sides if name != side), None)
             opposite = None if other is None else profile[other]
-            compared = (labels[side], labels.get(other or "")) if variant.finds_noise else ()
-            result[f"{side} denoise"] = denoising_aggregator(own, profile[side], opposite, *compared)
+            compared = (labels[side], labels.get(other or "")) if variant.labels else ()
+            result[f"{side} denoise"] = denoising_aggregator(
+                own, profile[side], opposite, *compared, probability=variant.probability
+            )
     return result
 
 

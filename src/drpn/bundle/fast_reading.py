@@ -45,7 +45,7 @@ class _Denoise(NamedTuple):
     unopposed: Tensor | None
     """The attention output over an empty opposite sequence; None if the model reads one sequence."""
     constant: Tensor
-    """What is left out of the trust of every story."""
+    """Added to the trust of every story before its probability is computed; a softmax does not need it."""
     evidence: LabelEvidence | None
     calibration: Calibration | None
 
@@ -173,7 +173,7 @@ def _evidence(
     side: _Side, evidence: LabelEvidence | None, rows: ViewRows, positions: dict[str, Tensor]
 ) -> Tensor | None:
     """What labels add to the trust of each story; None if they are not compared."""
-    if evidence is None or rows.labels is None:
+    if evidence is None or rows.labels is None or len(positions[side.name]) < 2:  # the weight of an only story is 1
         return None
     own = TableRows(positions[side.name][None], None, None)
     other = None if side.opposite is None else TableRows(positions[side.opposite][None], None, None)

@@ -31,7 +31,7 @@ from drpn.dataset.times import end_of_log
 from drpn.errors import FolderError, RunError
 from drpn.layers.context import LiveShape
 from drpn.layers.news import IdVectors, UserVectors
-from drpn.models.base import ClickModel, DataShape, former_model_settings
+from drpn.models.base import ClickModel, DataShape, ModelSettings
 from drpn.models.catalogue import CATALOGUE
 from drpn.output import atomic_file, atomic_folder
 from drpn.state.count_columns import PAGE, PAIR
@@ -311,9 +311,9 @@ def _zero_vectors(rows: int, size: int | None) -> NDArray[np.float32] | None:
     return np.zeros((rows, size), dtype=np.float32) if rows and size else None
 
 
-def _settings(path: Path, kind: type, values: dict[str, Any]) -> Any:
+def _settings(path: Path, kind: type[ModelSettings], values: dict[str, Any]) -> Any:
     try:
-        return kind(**former_model_settings(kind) | values)
+        return kind(**kind.former | values)
     except (TypeError, ValueError) as error:
         raise RunError(
             f"{path / MANIFEST} has settings that this version of drpn does not accept ({error}); train again"

@@ -17,7 +17,8 @@ _PACE = 10.0
 class Calibration(nn.Module):
     """The logit a trust + b that a story is real, with a > 0.
 
-    a and b learn from planted feedback alone: the click loss cannot change what is called a probability.
+    Real means not planted: noise is as frequent as planted stories are. a and b learn from planted feedback alone; the
+    click loss does not change them.
     """
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ _HIDDEN = 16
 
 
 class LabelEvidence(nn.Module):
-    """A logit for each story from how many other stories of both sequences share its labels, and which share of them.
+    """A logit for each story from the other stories of both sequences that share its labels, as counts and as shares.
 
     It is 0 before training.
     """

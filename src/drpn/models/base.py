@@ -5,8 +5,8 @@ What depends on a story alone is computed once per story (`encode_news`), what d
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
-from typing import Any, Generic
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -49,6 +49,8 @@ class DataShape:
 class ModelSettings:
     """Settings of every model: how much it reads of a dataset that holds more."""
 
+    former: ClassVar[dict[str, Any]] = {"max_neighbours": None}
+    """Values of settings in models from before these settings, where today's default computes something else."""
     max_words: int | None = None
     """Words of a title that the model reads, the first ones. None: all that the dataset holds, as for the next two."""
     max_clicked: int | None = None
@@ -73,15 +75,6 @@ class ModelSettings:
     """With `context`: read the counts that know the user, and the user's columns."""
     context_text: bool = True
     """With `context`: read the counts that compare texts."""
-
-
-_FORMER = {"max_neighbours": None, "attention_dropout": False, "compare_labels": False, "weights": "softmax"}
-
-
-def former_model_settings(kind: type) -> dict[str, Any]:
-    """What older models did before they had some settings, where today's default computes something else."""
-    names = {field.name for field in fields(kind)}
-    return {name: value for name, value in _FORMER.items() if name in names}
 
 
 class ClickModel(nn.Module, ABC, Generic[Encoded, Readers]):

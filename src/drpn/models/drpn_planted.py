@@ -5,7 +5,7 @@ The training loss behind it is planted feedback (`training/planted.py`); docs/de
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, ClassVar, Literal, get_args
 
 import torch
 from jaxtyping import Float
@@ -17,7 +17,7 @@ from drpn.layers.labels import LabelEvidence
 from drpn.models.base import DataShape
 from drpn.models.drpn import DenoisingAggregator, Drpn, DrpnSettings, Encoded
 
-WEIGHTS = ("softmax", "probability")
+DenoisingWeights = Literal["softmax", "probability"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,14 +28,16 @@ class DrpnPlantedSettings(DrpnSettings):
     similar_start: bool = True
     compare_labels: bool = True
     """Let the denoising aggregators of both views compare stories by category and subcategory, too."""
-    weights: Literal["softmax", "probability"] = "probability"
+    weights: DenoisingWeights = "probability"
     """How trust becomes the weights of the denoising aggregators: by softmax, as in the paper, or in proportion to the
-    probability that a story is real. Such weights leave out noise and are otherwise even."""
+    probability that a story was not planted. Such weights leave out noise and are otherwise even. They need planted
+    feedback."""
+    former: ClassVar[dict[str, Any]] = DrpnSettings.former | {"compare_labels": False, "weights": "softmax"}
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.weights not in WEIGHTS:
-            raise ValueError(f"weights is {self.weights!r}; it takes 'softmax' or 'probability'")
+        if self.weights not in get_args(DenoisingWeights):
+            raise ValueError(f"weights is {self.weights!r}; it takes {' or '.join(get_args(DenoisingWeights))}")
 
 
 class DrpnPlanted(Drpn):
@@ -64,7 +66,7 @@ class DrpnPlanted(Drpn):
     def encode_news(self, news: NewsRows) -> Encoded:
         """As DRPN, with the labels of the stories."""
         encoded = super().encode_news(news)
-        if not self.settings.compare_labels:
+        if not (self.denoises and self.settings.compare_labels):
             return encoded
         labels = torch.stack([news.category, news.subcategory], dim=1)
         return {view: rows._replace(labels=labels) for view, rows in encoded.items()}

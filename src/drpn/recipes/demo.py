@@ -72,7 +72,7 @@ NOISY = Newsroom(
     data=DataSettings(vector_size=48),
     sizes={"size": 48, "hidden": 48, "heads": 3},
     models={
-        "drpn-planted": {"epochs": 2, "decay": 1.0, "planted_passes": 8},  # id vectors are slow to learn
+        "drpn-planted": {"epochs": 2, "decay": 1.0},
         "drpn": {"epochs": 2, "decay": 1.0},
     },
 )

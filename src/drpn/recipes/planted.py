@@ -9,15 +9,25 @@ from drpn.training.settings import TrainingSettings
 
 
 def check_planted(model: str, settings: Any, training: TrainingSettings) -> None:
-    """Raise a SettingsError if feedback is to be planted for a model that has no denoising weights to train."""
+    """Raise a SettingsError if feedback is to be planted for a model that has no denoising weights to train, or if a
+    model needs planted feedback that is off."""
+    network = minimal_model(model, settings)
     if not training.plants:
+        if network.denoises and getattr(settings, "weights", "") == "probability":
+            raise SettingsError(
+                "model.weights is 'probability', which planted feedback trains, but training.planted and "
+                "training.planted_passes are 0; set model.weights=softmax, or one of them above 0"
+            )
         return
-    network, name = minimal_model(model, settings), "planted" if training.planted else "planted_passes"
     if not network.denoises:
-        able = [other for other, one in CATALOGUE.items() if minimal_model(other, one.settings).denoises]
+        asked = [name for name in ("planted", "planted_passes") if getattr(training, name)]
+        able = [
+            other for other, one in CATALOGUE.items() if other != model and minimal_model(other, one.settings).denoises
+        ]
         raise SettingsError(
-            f"training.{name} is {getattr(training, name)}, but {model} has no denoising weights to train; "
-            f"set it to 0 or choose from {', '.join(able)}"
+            f"{' and '.join(f'training.{name} is {getattr(training, name)}' for name in asked)}, but {model} has no "
+            f"denoising weights to train; set {'both' if len(asked) > 1 else 'it'} to 0 or choose from "
+            f"{', '.join(able)}"
         )
     if "clicked" not in network.reads and not training.planted_skips:
         raise SettingsError(

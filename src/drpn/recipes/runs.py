@@ -9,7 +9,7 @@ from typing import Any
 from drpn.bundle.files import Bundle, bundle_run, read_manifest
 from drpn.dataset.folder import Dataset
 from drpn.errors import RunError
-from drpn.models.base import former_model_settings
+from drpn.models.base import ModelSettings
 from drpn.output import LOCK, atomic_file, explain_write_errors
 from drpn.provenance import commit
 from drpn.training.settings import TrainingSettings, ignored_settings
@@ -139,10 +139,10 @@ def sections(settings: Any, training: TrainingSettings) -> Sections:
     return plain
 
 
-def former_settings(kind: type) -> Sections:
+def former_settings(kind: type[ModelSettings]) -> Sections:
     """Return what an older run did where it does not have a setting of today: mostly today's default."""
     former = sections(kind(), TrainingSettings(undecayed=""))
-    former["model"] |= former_model_settings(kind)
+    former["model"] |= kind.former
     return former
 
 

@@ -1,4 +1,4 @@
-"""The loss of planted feedback: denoising weights must rank noise below real feedback, and tell how likely it is."""
+"""The loss of planted feedback: noise must be trusted less than real feedback, and its probability must be right."""
 
 from collections.abc import Mapping
 
@@ -10,15 +10,19 @@ from torch.nn.functional import softplus
 from drpn.batches.planted import Pairs, Planted
 from drpn.layers.linear import at_least_float32
 
+_CALIBRATION = 0.001
+"""Weight of the log loss, which trains the calibration alone. Adam's steps do not depend on it, but where the gradient
+of all weights is clipped, a large gradient of the calibration would leave little of the others."""
 ByView = Mapping[str, Mapping[str, Float[Tensor, "B S"]]]
 """A number for each story, by view and sequence."""
 
 
 def planted_loss(trust: ByView, planted: Planted, calibrated: ByView | None = None) -> Float[Tensor, ""]:
-    """Return the sum over views and sequences of the ranking loss of `trust` and the log loss of `calibrated`."""
+    """Return the sum over views and sequences of the ranking loss of `trust` and, with a small weight, of the log loss
+    of `calibrated`."""
     losses = [
-        loss(values, planted.pairs[sequence], planted.weight)
-        for loss, by_view in ((ranking_loss, trust), (calibration_loss, calibrated or {}))
+        share * loss(values, planted.pairs[sequence], planted.weight)
+        for share, loss, by_view in ((1.0, ranking_loss, trust), (_CALIBRATION, calibration_loss, calibrated or {}))
         for by_sequence in by_view.values()
         for sequence, values in by_sequence.items()
     ]
@@ -26,10 +30,10 @@ def planted_loss(trust: ByView, planted: Planted, calibrated: ByView | None = No
 
 
 def ranking_loss(logits: Float[Tensor, "B S"], pairs: Pairs, weight: Float[Tensor, "B"]) -> Float[Tensor, ""]:
-    """Return the mean of softplus(log w_noise - log w_real) over all pairs of a batch; 0 without pairs.
+    """Return the mean of softplus(t_noise - t_real) over all pairs of a batch, with t the logits; 0 without pairs.
 
-    If the weights of a profile are the softmax of its logits, their logarithms differ by as much as the logits. Each
-    pair counts as much as its profile's `weight`.
+    If the weights of a profile are the softmax of its logits, this is softplus(log w_noise - log w_real). Each pair
+    counts as much as its profile's `weight`.
     """
     both = (pairs.noise.unsqueeze(2) & pairs.real.unsqueeze(1)) * weight[:, None, None]  # (B S S)
     logits = at_least_float32(logits)

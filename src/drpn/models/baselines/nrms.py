@@ -12,7 +12,7 @@ projections, which are computed once per story.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -44,6 +44,7 @@ class NrmsSettings(ModelSettings):
     """Dropout on word vectors."""
     attention_dropout: bool = True
     """Apply `dropout` also after the self-attention over words, as the official code does; the paper does not."""
+    former: ClassVar[dict[str, Any]] = ModelSettings.former | {"attention_dropout": False}
 
     def __post_init__(self) -> None:
         check_positive(self, "size", "heads", "head_size", "hidden")
