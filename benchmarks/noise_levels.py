@@ -33,22 +33,26 @@ Levels = dict[float, Runs]
 """The runs by percentage of noise."""
 
 
-def rows(levels: Levels, names: Sequence[str]) -> list[str]:
-    """A line for each level: test AUC, the gain of the last system, and the noise AUC of its weights."""
+def auc_rows(levels: Levels, names: Sequence[str]) -> list[str]:
+    """A line for each level: test AUC of each system, and the gain of the last one."""
     planted = names[-1]
     heads = [*names, *(f"{planted} minus {base}" for base in BASES)]
-    heads += [f"noise AUC, {side}, {NOISE[kind]}" for side in ("clicked", "skipped") for kind in NOISE]
     lines = [f"| noise | {' | '.join(heads)} |", f"|---:|{'---:|' * len(heads)}"]
     for level, runs in sorted(levels.items()):
         auc = {name: values_of(runs, name, "test", "auc") for name in names}
         cells = [f"{auc[name].mean():.4f}" for name in names]
         cells += [shown(estimate(auc[planted] - auc[base]), sign=True) for base in BASES]
-        cells += [
-            shown(estimate(values_of(runs, planted, "noise", side, kind, "auc")))
-            for side in ("clicked", "skipped")
-            for kind in NOISE
-        ]
         lines.append(f"| {level:g} % | {' | '.join(cells)} |")
+    return lines
+
+
+def found_rows(levels: Levels, planted: str) -> list[str]:
+    """For each level, clicked and skipped: noise AUC of the weights of a system, of the rule and of the ceilings."""
+    lines = [f"| noise | | {' | '.join(NOISE.values())} |", f"|---:|---|{'---:|' * len(NOISE)}"]
+    for level, runs in sorted(levels.items()):
+        for side in ("clicked", "skipped"):
+            cells = [shown(estimate(values_of(runs, planted, "noise", side, kind, "auc"))) for kind in NOISE]
+            lines.append(f"| {level:g} % | {side} | {' | '.join(cells)} |")
     return lines
 
 
@@ -92,7 +96,8 @@ def main() -> None:
         page = ["# Planted feedback at each level of noise", ""]
         page += [f"Page by `benchmarks/noise_levels.py`, commit {commit()}; intervals (95 %) are over newsrooms.", ""]
         page += [f"Settings of all systems: {shared_settings(options)}.", ""]
-        page += [f"![AUC by level of noise]({picture.name})", "", *rows(levels, names)]
+        page += [f"![AUC by level of noise]({picture.name})", "", "## Test AUC", "", *auc_rows(levels, names), ""]
+        page += [f"## Noise AUC of {names[-1]} (0.5 is chance)", "", *found_rows(levels, names[-1])]
         options.page.write_text("\n".join(page) + "\n", encoding="utf-8")
         draw(levels, names, picture)
         print(f"{options.page}, {percent} %", flush=True)

@@ -27,7 +27,14 @@ POWER = 2.8
 """A difference of 2.8 standard errors is significant at 5 % in 80 % of studies: 1.96 + 0.84."""
 T_QUANTILES = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
 """97.5 % quantiles of Student's t for 1, 2, ... degrees of freedom."""
-NOISE = {"denoise": "semantic", "collaborative denoise": "collaborative", "tfidf rule": "TF-IDF rule"}
+NOISE = {
+    "denoise": "semantic",
+    "collaborative denoise": "collaborative",
+    "tfidf rule": "TF-IDF rule",
+    "personal ceiling": "ceiling, personal",
+    "story ceiling": "ceiling, story",
+}
+"""Kinds of scores in the facts of a run, and how the page calls them."""
 
 
 @dataclass(frozen=True)
