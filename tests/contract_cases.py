@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from batch_cases import leave_out_of_training, make_batch
 from drpn.batches.batch import Batch, NewsRows
+from drpn.layers.calibration import Calibration
 from drpn.models.base import ClickModel, DataShape
 from drpn.models.catalogue import CATALOGUE
 from drpn.models.drpn import ABLATIONS
@@ -42,10 +43,8 @@ LIVE = ["drpn-live", *LIVE_ABLATIONS]
 
 def has_no_effect(model: ClickModel, parameter: str) -> bool:
     """Whether the click loss has no gradient for a parameter."""
-    if isinstance(model, DrpnPlanted):
-        return "calibration" in parameter  # planted feedback alone trains it
-    # a bias of all logits of a softmax
-    return parameter.endswith(("similar.out.bias", "contrary.out.bias"))
+    # a bias of all logits of a softmax; probabilities change with it
+    return not isinstance(model, DrpnPlanted) and parameter.endswith(("similar.out.bias", "contrary.out.bias"))
 
 
 PLANTED_PARTS: dict[str, dict[str, Any]] = {
@@ -69,6 +68,15 @@ def build(name: str, **settings: Any) -> ClickModel:
     return CATALOGUE[name].model(small_settings(name, **settings), SHAPE).double()
 
 
+def draw_calibrations(model: nn.Module) -> None:
+    """Give every calibration of a model numbers that its name decides, so that no two are equal."""
+    for name, module in model.named_modules():
+        if isinstance(module, Calibration):
+            random = np.random.default_rng(zlib.crc32(name.encode()))
+            module.slope.fill_(random.uniform(0.5, 1.5))
+            module.offset.fill_(random.normal(scale=2.0))
+
+
 def trained(name: str, **settings: Any) -> ClickModel:
     """A model without zero weights except for padding; weights of the same name are equal in all models."""
     model = build(name, **settings).eval()
@@ -78,11 +86,10 @@ def trained(name: str, **settings: Any) -> ClickModel:
             parameter.copy_(torch.from_numpy(np.asarray(values)))
             if key.endswith("gamma"):
                 parameter.abs_()
-            if "calibration" in key:
-                parameter.mul_(0.1)  # the model multiplies it by 10
         for module in model.modules():
             if isinstance(module, nn.Embedding) and module.padding_idx is not None:
                 module.weight[module.padding_idx] = 0
+    draw_calibrations(model)
     leave_out_of_training(model, range(SHAPE.news - 5, SHAPE.news))
     return model
 

@@ -81,6 +81,21 @@ def toy(name: str = "drpn", *, device: torch.device = CPU, **training: Any) -> C
     return lambda folder: Loop(model, tables, sampler, settings, folder, Silent())
 
 
+def give_two_tastes(tables: Tables) -> None:
+    """Change the tables of a toy: every reader clicks one half of the stories and skips the other half.
+
+    Stories of different halves share no words, and stories have no neighbours.
+    """
+    random = torch.Generator().manual_seed(3)
+    for reader in range(1, 30):
+        own = 1 + reader % 2 * 29 + torch.randperm(29, generator=random)
+        other = 1 + (reader + 1) % 2 * 29 + torch.randperm(29, generator=random)
+        tables.clicked[reader], tables.skipped[reader] = own[:6], other[:9]
+    tables.news.words[1:30] %= 25
+    tables.news.words[30:] = 25 + tables.news.words[30:] % 25
+    tables.news.neighbours.zero_()
+
+
 def weights(run: Path) -> bytes:
     """Return the final weights of a run."""
     return (run / "bundle" / "model.safetensors").read_bytes()

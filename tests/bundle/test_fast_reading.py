@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from contract_cases import PLANTED_PARTS
+from contract_cases import PLANTED_PARTS, draw_calibrations
 from drpn.batches.batch import Context, Profiles
 from drpn.bundle.context import Asked
 from drpn.bundle.fast_reading import FastReader
@@ -34,9 +34,7 @@ def recommender_of(folder: Path, dataset: Dataset, name: str) -> Recommender:
     with torch.no_grad():
         for weights in model.parameters():
             weights += 0.3 * torch.randn(weights.shape, generator=chance)
-        for key, weights in model.named_parameters():
-            if "calibration" in key:
-                weights *= 0.1  # the model multiplies it by 10
+        draw_calibrations(model)
     bundle = Bundle.open(make_bundle(folder / "bundle", dataset, model, name))
     return Recommender(bundle, CPU, derived_tables)
 

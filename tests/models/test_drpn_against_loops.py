@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from batch_cases import leave_out_of_training, make_batch
-from contract_cases import LIVE, PLANTED_PARTS
+from contract_cases import LIVE, PLANTED_PARTS, draw_calibrations
 from drpn.batches.batch import Batch, NewsRows
 from drpn.explanation.views import match_views
 from drpn.layers.attention import GatedAggregate, MultiHeadAttention, attend, masked_softmax
@@ -89,8 +89,7 @@ def randomise(module: Module, seed: int) -> Module:
             if name.endswith("gamma"):
                 parameter.copy_(parameter.abs() * sign)
                 sign = -sign
-            if "calibration" in name:
-                parameter.mul_(0.1)  # the model multiplies it by 10
+    draw_calibrations(module)
     return module
 
 

@@ -64,18 +64,35 @@ FAULTS = [
 
 FAST = "bundle/fast_reading.py"
 LABELS, CALIBRATION, MODEL = "layers/labels.py", "layers/calibration.py", "models/drpn_planted.py"
+LOOP, FIT = "training/loop.py", "training/calibrate.py"
 
 FINDING = [
     Fault("a story shares labels with itself", LABELS, "(same.sum(2) - itself)", "same.sum(2)"),
     Fault("stories without labels share them", LABELS, " & known.unsqueeze(2)", ""),
     Fault("padding shares labels", LABELS, " & present.unsqueeze(1)", ""),
     Fault("labels are not compared", MODEL, "labels=labels", "labels=None"),
-    Fault("labels of the opposite sequence left out", LABELS, "if other is not None", "if False"),
-    Fault("the click loss changes the calibration", CALIBRATION, "self.slope.detach()", "self.slope"),
-    Fault("the calibration loss changes trust", CALIBRATION, "(trust).detach()", "(trust)"),
-    Fault("a negative slope", CALIBRATION, "torch.exp(_PACE * slope)", "_PACE * slope"),
-    Fault("noise called real", LOSS, "softplus(logits) * noise", "softplus(-logits) * noise"),
-    Fault("the calibration loss left out", STEPS, "(trust, planted, calibrated)", "(trust, planted)"),
+    Fault("labels of the same sequence twice", LABELS, "other.positions, itself=0", "own.positions, itself=0"),
+    Fault("a negative slope", CALIBRATION, "if a <= 0:", "if False:"),
+    Fault(
+        "targets of 0 and 1",
+        CALIBRATION,
+        "torch.where(real, (true + 1) / (true + 2), 1 / (false + 2))",
+        "real.double()",
+    ),
+    Fault(
+        "all stories count as much", CALIBRATION, "weight = weight / weight.mean()", "weight = torch.ones_like(weight)"
+    ),
+    Fault("the middle of trust left out", CALIBRATION, "b - a * middle / spread", "b"),
+    Fault("no fit after the planted passes", LOOP, "self._calibrate()\n        checkpoints", "checkpoints"),
+    Fault("no fit after an epoch", LOOP, "self._calibrate()\n                auc", "auc"),
+    Fault(
+        "the fit draws from the training's random numbers",
+        FIT,
+        'torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])',
+        "torch.no_grad()",
+    ),
+    Fault("noise called real", FIT, "noise, real = planted", "real, noise = planted"),
+    Fault("each process keeps its own fit", "training/shared.py", "self.ranks.copy_first(value)", "pass"),
     Fault("a fast reader without labels", FAST, "        trust += evidence", "        pass"),
     Fault("a fast reader without the constant", FAST, "(trust + constant)", "(trust)"),
     Fault("weights by softmax", "models/drpn.py", "else self.calibration.log_probability(trust)", "else trust"),
@@ -97,11 +114,12 @@ GROUPS = [
         (
             "tests/layers/test_labels.py",
             "tests/layers/test_calibration.py",
+            "tests/training/test_calibrate.py",
             "tests/training/test_planted.py",
             "tests/models/test_drpn_against_loops.py",
             "tests/bundle/test_fast_reading.py",
             "-k",
-            "labels or calibration or probabilities or drpn-planted",
+            "labels or calibra or probabilities or finite or random or processes or as_much or fitted or drpn-planted",
         ),
         FINDING,
     ),

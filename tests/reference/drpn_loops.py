@@ -257,7 +257,7 @@ def denoising_aggregator(
     if not probability:
         importance = softmax(logits)
     else:
-        a, b = math.exp(10 * weights["calibration.slope"]), 10 * weights["calibration.offset"]
+        a, b = weights["calibration.slope"], weights["calibration.offset"]
         real = [1 / (1 + math.exp(-a * logit - b)) for logit in logits]
         importance = [probability / sum(real) for probability in real]
     return Aggregated(mix(importance, sequence), importance)

@@ -27,11 +27,11 @@ from drpn.training.batch_loss import Samples
 from drpn.training.checkpoint import TrainingState
 from drpn.training.loop import CHECKPOINT, Loop
 from drpn.training.loss import click_loss
-from drpn.training.planted import calibration_loss, planted_loss, ranking_loss
+from drpn.training.planted import planted_loss, ranking_loss
 from drpn.training.settings import TrainingSettings
 from drpn.training.steps import choose_stepper
 from drpn.training.stopping import Stopped
-from small_training import small, toy, train_small, weights
+from small_training import give_two_tastes, small, toy, train_small, weights
 
 PLANT: dict[str, Callable[[Profiles], Planted]] = {
     "skips": lambda profiles: swap_clicks_and_skips(profiles, torch.ones(60), share=0.2, skips=3),
@@ -75,22 +75,6 @@ def test_ranking_loss_against_a_loop() -> None:
     assert float(ranking_loss(logits, Pairs(none, ~none), counts)) == 0.0
 
 
-def test_calibration_loss_against_a_loop() -> None:
-    random = torch.Generator().manual_seed(3)
-    for seed in range(10):
-        logits, pairs, counts = 3 * torch.randn(6, 5, generator=random), some_pairs(seed), torch.rand(6)
-        terms = [
-            (float(counts[reader]), softplus(float(logits[reader, slot]) * (1 if pairs.noise[reader, slot] else -1)))
-            for reader in range(6)
-            for slot in range(5)
-            if pairs.noise[reader, slot] or pairs.real[reader, slot]
-        ]
-        expected = sum(count * term for count, term in terms) / sum(count for count, _ in terms)
-        assert float(calibration_loss(logits, pairs, counts)) == pytest.approx(expected, rel=1e-5)
-    none = torch.zeros(6, 5, dtype=torch.bool)
-    assert float(calibration_loss(logits, Pairs(none, none), counts)) == 0.0
-
-
 def test_planted_loss_sums_over_views_and_sequences() -> None:
     random = torch.Generator().manual_seed(1)
     profiles = impressions().profiles
@@ -107,9 +91,6 @@ def test_planted_loss_sums_over_views_and_sequences() -> None:
     one_side = {view: {"clicked": by_side["clicked"]} for view, by_side in trust.items()}
     only = sum(ranking_loss(by_side["clicked"], planted.pairs["clicked"], counts) for by_side in one_side.values())
     torch.testing.assert_close(planted_loss(one_side, planted), only)
-    calibrated = {"semantic": {"skipped": torch.randn(6, 4, generator=random)}}
-    more = calibration_loss(calibrated["semantic"]["skipped"], planted.pairs["skipped"], counts)
-    torch.testing.assert_close(planted_loss(trust, planted, calibrated), expected + 0.001 * more)
 
 
 @pytest.mark.parametrize("name", DENOISING)
@@ -117,16 +98,16 @@ def test_the_weights_are_the_softmax_of_trust_or_shares_of_probabilities(name: s
     model, profiles = trained(name), impressions().profiles
     encoded = model.encode_news(newsroom())
     trust, readers = model.trust(encoded, profiles), model.read(encoded, profiles)
-    calibrated = model.calibrated(trust)
+    calibrations = model.calibrations()
     assert set(trust) == set(readers)
-    assert bool(calibrated) == (name == "drpn-planted")
+    assert bool(calibrations) == (name == "drpn-planted")
     for view, by_side in trust.items():
         assert set(by_side) == set(model.reads)
         for side, logits in by_side.items():
             mask = getattr(profiles, side) != 0
             expected = torch.softmax(logits.masked_fill(~mask, -1e300), 1) * mask
-            if calibrated:
-                real = calibrated[view][side].sigmoid() * mask
+            if calibrations:
+                real = calibrations[view][side].log_probability(logits).exp() * mask
                 expected = real / real.sum(1, keepdim=True).clamp(min=1e-300)
             torch.testing.assert_close(readers[view].weights[f"{side} denoise"], expected)
 
@@ -140,7 +121,7 @@ def test_gradients_reach_the_denoising_weights_and_the_vectors_of_stories(name: 
     planted = PLANT[rule](profiles)
     assert all(marks.any() for side in model.reads for marks in planted.pairs[side])
     trust = model.trust(model.encode_news(newsroom()), planted.profiles)
-    planted_loss(trust, planted, model.calibrated(trust)).backward()
+    planted_loss(trust, planted).backward()
     sizes = {key: 0.0 if one.grad is None else float(one.grad.abs().max()) for key, one in model.named_parameters()}
     for key, size in sizes.items():
         part, rest = key.split(".")[0], key.split(".")[1:]
@@ -169,7 +150,7 @@ def test_the_loss_of_a_step_is_the_click_loss_plus_the_weighted_planted_loss(nam
     encoded = loop.model.encode_news(news)
     clicks = click_loss(loop.model.score(encoded, batch), batch.candidate_mask)
     trust = loop.model.trust(encoded, planted.profiles)
-    extra = planted_loss(trust, planted, loop.model.calibrated(trust))
+    extra = planted_loss(trust, planted)
     torch.testing.assert_close(step.loss(news, batch, planted), clicks + 0.3 * extra)
     alone = choose_stepper(loop.model, loop.tables, None, loop.settings, clicks=False)  # type: ignore[arg-type]
     torch.testing.assert_close(alone.loss(news, batch, planted), extra)
@@ -202,14 +183,8 @@ def test_settings_without_effect_do_not_change_the_weights(data: Path, tmp_path:
 def test_planted_passes_learn_to_find_planted_stories(tmp_path: Path) -> None:
     """Without any click to predict: readers of two tastes, whose stories share no words and no neighbours."""
     loop = toy("drpn-planted", planted_passes=60, planted=0, rate=3e-3)(tmp_path)
-    tables, random = loop.tables, torch.Generator().manual_seed(3)
-    for reader in range(1, 30):
-        own = 1 + reader % 2 * 29 + torch.randperm(29, generator=random)
-        other = 1 + (reader + 1) % 2 * 29 + torch.randperm(29, generator=random)
-        tables.clicked[reader], tables.skipped[reader] = own[:6], other[:9]
-    tables.news.words[1:30] %= 25
-    tables.news.words[30:] = 25 + tables.news.words[30:] % 25
-    tables.news.neighbours.zero_()
+    tables = loop.tables
+    give_two_tastes(tables)
 
     def share_ranked_right() -> dict[str, float]:
         torch.manual_seed(0)

@@ -16,6 +16,7 @@ from typing_extensions import TypeVar
 
 from drpn.batches.batch import Batch, Context, NewsRows, Profiles
 from drpn.dataset.folder import Dataset
+from drpn.layers.calibration import Calibration
 from drpn.layers.context import ContextView, LiveShape
 
 Encoded = TypeVar("Encoded", default=Any)
@@ -160,13 +161,8 @@ class ClickModel(nn.Module, ABC, Generic[Encoded, Readers]):
         """How far each story of a profile is trusted, by view and sequence; empty without denoising weights."""
         return {}
 
-    def calibrated(
-        self, trust: dict[str, dict[str, Float[Tensor, "B S"]]]
-    ) -> dict[str, dict[str, Float[Tensor, "B S"]]]:
-        """The logit that each story is real, from the result of `trust`, for models that weigh stories by it.
-
-        Gradients reach the calibration, but not the trust.
-        """
+    def calibrations(self) -> dict[str, dict[str, Calibration]]:
+        """What makes probabilities of trust, by view and sequence; empty unless the model weighs stories by them."""
         return {}
 
     @abstractmethod

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from drpn.batches.batch import NewsRows
 from drpn.layers.calibration import Calibration
@@ -71,12 +69,10 @@ class DrpnPlanted(Drpn):
         labels = torch.stack([news.category, news.subcategory], dim=1)
         return {view: rows._replace(labels=labels) for view, rows in encoded.items()}
 
-    def calibrated(
-        self, trust: dict[str, dict[str, Float[Tensor, "B S"]]]
-    ) -> dict[str, dict[str, Float[Tensor, "B S"]]]:
-        """The logit that each story is real, by view and sequence, from the result of `trust`."""
-        logits: dict[str, dict[str, Tensor]] = {view: {} for view in trust}
+    def calibrations(self) -> dict[str, dict[str, Calibration]]:
+        """The calibration of each denoising aggregator, by view and sequence."""
+        fitted: dict[str, dict[str, Calibration]] = {}
         for view, sequence, denoise in self.aggregators():
-            if denoise.calibration is not None and sequence in trust.get(view, {}):
-                logits[view][sequence] = denoise.calibration(trust[view][sequence])
-        return logits
+            if denoise.calibration is not None:
+                fitted.setdefault(view, {})[sequence] = denoise.calibration
+        return fitted

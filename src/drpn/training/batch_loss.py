@@ -8,13 +8,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from drpn.batches.batch import Batch, NewsRows, distinct_stories
-from drpn.batches.planted import (
-    Planted,
-    click_odds,
-    half_of_each,
-    plant_clicks_of_others,
-    swap_clicks_and_skips,
-)
+from drpn.batches.planted import Planted, click_odds, half_of_each, plant_clicks_of_others, swap_clicks_and_skips
 from drpn.batches.tables import Tables
 from drpn.layers.precision import matrix_precision
 from drpn.models.base import ClickModel
@@ -96,11 +90,9 @@ class BatchLoss:
             encoded = self.model.encode_news(news)
             scores = self.model.score(encoded, batch) if self.clicks else None
             trust = {} if planted is None else self.model.trust(encoded, planted.profiles)
-            calibrated = self.model.calibrated(trust)
         losses = [] if scores is None else [self._click_loss(scores, batch)]
         if planted is not None:
-            extra = planted_loss(trust, planted, calibrated)
-            losses.append((self.settings.planted if self.clicks else 1.0) * extra)
+            losses.append((self.settings.planted if self.clicks else 1.0) * planted_loss(trust, planted))
         return losses[0] if len(losses) == 1 else losses[0] + losses[1]
 
     def _click_loss(self, scores: Float[Tensor, "B C"], batch: Batch) -> Float[Tensor, ""]:

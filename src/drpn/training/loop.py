@@ -20,6 +20,8 @@ from drpn.models.base import ClickModel
 from drpn.output import atomic_file
 from drpn.progress import Progress
 from drpn.ranks import ALONE, Ranks
+from drpn.training.batch_loss import BatchLoss
+from drpn.training.calibrate import calibrate
 from drpn.training.checkpoint import Checkpoints, TrainingState, copy_tensors, load_checkpoint
 from drpn.training.loss import dropped_samples
 from drpn.training.optimiser import build_optimiser
@@ -99,6 +101,7 @@ class Loop:
                 self._train(step, plan, optimiser, state, best, checkpoints)
                 if self._shared is not None:
                     self._shared.share_met()
+                self._calibrate()
                 auc = math.nan if validate is None else validate(self.model)
                 curve.append(self._curve_point(state, auc))
                 if auc > state.best_auc or validate is None:
@@ -137,7 +140,14 @@ class Loop:
             self.progress.note(f"  planted loss {state.loss / self._steps(plan):.4f}")
             state.planted_passes, state.step, state.loss = state.planted_passes + 1, 0, 0.0
         optimiser.zero_grad(set_to_none=True)  # the gradients of a captured step live in its own memory
+        self._calibrate()
         checkpoints.save(self.model, optimiser, state, best)
+
+    def _calibrate(self) -> None:
+        """Fit the probabilities of denoising weights to planted feedback."""
+        calibrate(BatchLoss(self.model, self.tables, self.settings, clicks=False))
+        if self._shared is not None:
+            self._shared.share_calibrations()
 
     def _train(
         self,

@@ -59,6 +59,13 @@ class SharedModel:
         for met in self._met:
             met.copy_(self.ranks.add(met.to(torch.int32)) > 0)
 
+    def share_calibrations(self) -> None:
+        """Give every process the calibrations of the first: those of other machines may differ in a last bit."""
+        for by_sequence in self.model.calibrations().values():
+            for calibration in by_sequence.values():
+                for value in calibration.buffers():
+                    self.ranks.copy_first(value)
+
 
 def gradients_of(weights: list[nn.Parameter]) -> list[Tensor]:
     """The gradients of those weights that have one."""
