@@ -60,10 +60,13 @@ def losses(kind: type[Stepper], loop: Loop, *, clicks: bool = True, host: bool =
 @pytest.mark.usefixtures("fixed")
 @pytest.mark.parametrize("clicks", [True, False])
 @pytest.mark.parametrize("compiled", [False, True])
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize(("rule", "vectors"), [("skips", False), ("others", False), ("both", False), ("others", True)])
 @pytest.mark.parametrize("model", ["drpn", "drpn-planted"])
-def test_captured_steps_give_the_losses_of_plain_steps(model: str, rule: str, compiled: bool, clicks: bool) -> None:
+def test_captured_steps_give_the_losses_of_plain_steps(
+    model: str, rule: str, vectors: bool, compiled: bool, clicks: bool
+) -> None:
     options: dict[str, Any] = {"model": model, "batch": 12, "compile": compiled}  # five batches of 12, one of 4
+    options["planted_vectors"] = vectors
     expected = losses(Stepper, loop_on_gpu(rule, **options), clicks=clicks)
     assert expected[-1] != expected[0]
     measured = losses(CapturedStepper, loop_on_gpu(rule, **options), clicks=clicks)
@@ -96,9 +99,10 @@ def test_every_replay_plants_other_stories(rule: str, compiled: bool) -> None:
 
 
 @pytest.mark.usefixtures("fixed")
+@pytest.mark.parametrize("vectors", [False, True])
 @pytest.mark.parametrize("name", ["drpn", "drpn-planted"])
 @pytest.mark.parametrize("rule", RULES)
-def test_loss_and_gradient_against_a_cpu_in_float64(rule: str, name: str) -> None:
+def test_loss_and_gradient_against_a_cpu_in_float64(rule: str, name: str, vectors: bool) -> None:
     results = []
     for device, kind in ((CPU, torch.float64), (GPU, torch.float32)):
         loop = toy(name, device=device, planted=1.0)(Path())
@@ -109,7 +113,7 @@ def test_loss_and_gradient_against_a_cpu_in_float64(rule: str, name: str) -> Non
             "skips": swap_clicks_and_skips(profiles.profiles, click_odds(tables), share=0.2, skips=3),
         }
         mixed = half_of_each(by_rule["skips"], by_rule["others"]) if rule == "both" else by_rule[rule]
-        trust = model.trust(model.encode_news(tables.news), mixed.profiles)
+        trust = model.trust(model.encode_news(tables.news), mixed.profiles, vectors=vectors)
         loss = planted_loss(trust, mixed)
         loss.backward()
         gradient = torch.cat([one.grad.flatten().double().cpu() for one in model.parameters() if one.grad is not None])
@@ -121,8 +125,10 @@ def test_loss_and_gradient_against_a_cpu_in_float64(rule: str, name: str) -> Non
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_planted_passes_before_captured_epochs(compiled: bool, tmp_path: Path) -> None:
-    loop = toy("drpn-planted", device=GPU, batch=16, planted_passes=3, compile=compiled, epochs=2)(tmp_path)
+@pytest.mark.parametrize("vectors", [False, True])
+def test_planted_passes_before_captured_epochs(vectors: bool, compiled: bool, tmp_path: Path) -> None:
+    chosen = {"planted_passes": 3, "planted_vectors": vectors, "compile": compiled, "batch": 16, "epochs": 2}
+    loop = toy("drpn-planted", device=GPU, **chosen)(tmp_path)
     notes: list[str] = []
     loop.progress.note = notes.append  # type: ignore[method-assign]
     trained = loop.run(lambda _: 0.5, resume=False)

@@ -14,13 +14,13 @@ from contract_cases import LIVE, PLANTED_PARTS, draw_calibrations
 from drpn.batches.batch import Batch, NewsRows
 from drpn.explanation.views import match_views
 from drpn.layers.attention import GatedAggregate, MultiHeadAttention, attend, masked_softmax
-from drpn.layers.denoising import attend_opposite, attend_rest, similarities
+from drpn.layers.denoising import Similarity, attend_opposite, attend_rest, similarities
 from drpn.layers.linear import joint_linear
 from drpn.layers.news import TitleEncoder
 from drpn.layers.tables import TableRows
 from drpn.models.base import DataShape
 from drpn.models.catalogue import CATALOGUE
-from drpn.models.drpn import ContentAggregator, DenoisingAggregator, Drpn, GraphNetwork, Similarity
+from drpn.models.drpn import ContentAggregator, DenoisingAggregator, Drpn, GraphNetwork
 from reference import drpn_loops as loops
 from reference.drpn_loops import VARIANTS, Encoded, Heads, Story, Viewed, Weights
 

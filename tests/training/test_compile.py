@@ -30,8 +30,11 @@ def test_a_model_compiles_without_a_graph_break(name: str, monkeypatch: pytest.M
     torch.testing.assert_close(compiled(news, batch), model.score(model.encode_news(news), batch))
 
 
-@pytest.mark.parametrize("name", ["drpn", "drpn-n", "drpn-p"])
-def test_planted_feedback_compiles_without_a_graph_break(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["drpn", "drpn-planted", "drpn-n", "drpn-p"])
+@pytest.mark.parametrize("vectors", [False, True])
+def test_planted_feedback_compiles_without_a_graph_break(
+    name: str, vectors: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     as_on_a_gpu(monkeypatch)
     model, news, random = trained(name), newsroom(), torch.Generator().manual_seed(1)
     stories = 1 + torch.stack([torch.randperm(22, generator=random) for _ in range(6)])
@@ -39,7 +42,9 @@ def test_planted_feedback_compiles_without_a_graph_break(name: str, monkeypatch:
     planted = swap_clicks_and_skips(profiles, torch.ones(24), share=0.2, skips=3)
 
     def loss(rows: NewsRows, part: Planted) -> Tensor:
-        return planted_loss(model.trust(model.encode_news(rows), part.profiles), part)
+        with torch.set_grad_enabled(vectors):  # as in planted passes
+            encoded = model.encode_news(rows)
+        return planted_loss(model.trust(encoded, part.profiles, vectors=vectors), part)
 
     torch.compiler.reset()
     compiled = torch.compile(loss, fullgraph=True, backend="eager")

@@ -38,6 +38,7 @@ PLANT: dict[str, Callable[[Profiles], Planted]] = {
     "others": lambda profiles: plant_clicks_of_others(profiles, share=0.2, skips=3),
     "both": lambda profiles: half_of_each(PLANT["skips"](profiles), PLANT["others"](profiles)),
 }
+Gradients = dict[str, Tensor | None]
 DENOISING = ["drpn", "drpn-planted", "drpn-g", "drpn-g-ids", "drpn-n", "drpn-p"]
 
 
@@ -133,6 +134,38 @@ def test_gradients_reach_the_denoising_weights_and_the_vectors_of_stories(name: 
         assert sizes[key] > 1e-8
 
 
+def step_gradients(name: str, *, clicks: bool, **training: object) -> tuple[Gradients, Gradients]:
+    """The gradients of one step without dropout: of the denoising weights, and of all others."""
+    loop = toy(name, **training)(Path())
+    step = choose_stepper(loop.model.eval(), loop.tables, None, loop.settings, clicks=clicks)  # type: ignore[arg-type]
+    news, batch = step.look_up(Samples(*next(iter(loop.sampler.plan(0).batches(16)))))
+    torch.manual_seed(4)
+    step.loss(news, batch, step.plant(news, batch)).backward()  # type: ignore[no-untyped-call]
+    gradients = {key: one.grad for key, one in loop.model.named_parameters()}
+    denoising = {key: gradient for key, gradient in gradients.items() if ".denoise." in key}
+    return denoising, {key: gradient for key, gradient in gradients.items() if key not in denoising}
+
+
+@pytest.mark.parametrize("name", DENOISING)
+def test_only_with_planted_vectors_does_planted_feedback_train_vectors(name: str) -> None:
+    """Without, denoising weights have the same gradients, and all others those of the click loss."""
+    denoising, others = step_gradients(name, clicks=True, planted=0.5)
+    same_denoising, with_vectors = step_gradients(name, clicks=True, planted=0.5, planted_vectors=True)
+    _, of_clicks = step_gradients(name, clicks=True)
+    torch.testing.assert_close(denoising, same_denoising)
+    torch.testing.assert_close(others, of_clicks)
+    assert not torch.allclose(with_vectors["title.words.table.weight"], of_clicks["title.words.table.weight"])
+
+
+@pytest.mark.parametrize("name", DENOISING)
+def test_planted_passes_without_planted_vectors_train_denoising_weights_alone(name: str) -> None:
+    denoising, others = step_gradients(name, clicks=False, planted=0.5)
+    expected, with_vectors = step_gradients(name, clicks=False, planted=0.5, planted_vectors=True)
+    torch.testing.assert_close(denoising, expected)
+    assert all(gradient is None for gradient in others.values())
+    assert with_vectors["title.words.table.weight"] is not None
+
+
 def toy_step(planted: float, model: str = "drpn", **training: object) -> tuple[Loop, Plan]:
     loop = toy(model, planted=planted, **training)(Path())
     return loop, loop.sampler.plan(0)
@@ -182,7 +215,7 @@ def test_settings_without_effect_do_not_change_the_weights(data: Path, tmp_path:
 
 def test_planted_passes_learn_to_find_planted_stories(tmp_path: Path) -> None:
     """Without any click to predict: readers of two tastes, whose stories share no words and no neighbours."""
-    loop = toy("drpn-planted", planted_passes=60, planted=0, rate=3e-3)(tmp_path)
+    loop = toy("drpn-planted", planted_passes=60, planted=0, planted_vectors=True, rate=3e-3)(tmp_path)
     tables = loop.tables
     give_two_tastes(tables)
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from drpn.layers.attention import SHORT, attend, where_present
 from drpn.layers.gather import segment_sum, sort_positions
@@ -42,6 +42,20 @@ class SimilarityHead(NamedTuple):
 
     direction: Float[Tensor, "D"]
     bias: Float[Tensor, "1"]
+
+
+class Similarity(nn.Module):
+    """A similarity head of Eq. 6: tanh([a; b] W_1 + b_1) W_2 + b_2, with W_1 as two halves."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.own = nn.Linear(size, size)  # the half of W_1 that reads the story, and b_1
+        self.read = nn.Linear(size, size, bias=False)  # the half that reads the sequence
+        self.out = nn.Linear(size, 1)  # W_2 and b_2
+
+    def head(self) -> SimilarityHead:
+        """W_2 and b_2."""
+        return SimilarityHead(self.out.weight[0], self.out.bias)
 
 
 def similarity(head: SimilarityHead, rest: Attention) -> Float[Tensor, "B S"]:

@@ -157,8 +157,13 @@ class ClickModel(nn.Module, ABC, Generic[Encoded, Readers]):
     def read(self, encoded: Encoded, profiles: Profiles) -> Readers:
         """Encode users, whose profiles hold positions into `encoded`; the result does not depend on candidates."""
 
-    def trust(self, encoded: Encoded, profiles: Profiles) -> dict[str, dict[str, Float[Tensor, "B S"]]]:
-        """How far each story of a profile is trusted, by view and sequence; empty without denoising weights."""
+    def trust(
+        self, encoded: Encoded, profiles: Profiles, *, vectors: bool = True
+    ) -> dict[str, dict[str, Float[Tensor, "B S"]]]:
+        """How far each story of a profile is trusted, by view and sequence; empty without denoising weights.
+
+        Without `vectors`, gradients do not reach the vectors of stories.
+        """
         return {}
 
     def calibrations(self) -> dict[str, dict[str, Calibration]]:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from drpn.batches.batch import Context, NewsRows, Profiles
 from drpn.layers.attention import Aggregated, GatedAggregate, MultiHeadAttention, aggregate, where_present
 from drpn.layers.calibration import Calibration
-from drpn.layers.denoising import SimilarityHead, attend_opposite, attend_rest, similarities, similarity
+from drpn.layers.denoising import Similarity, attend_opposite, attend_rest, similarities, similarity
 from drpn.layers.fusion import interest_scores, interest_weights
 from drpn.layers.graph import GraphNetwork
 from drpn.layers.labels import LabelEvidence, Labels
@@ -102,20 +102,6 @@ class ContentAggregator(nn.Module):
         else:
             result = self.aggregate(self.norm(stories.gather() + self.attention(qkv, mask)), mask)  # Eqs. 2 and 3
         return Aggregated(where_present(result.vector, mask.any(-1), self.nothing), result.weight)
-
-
-class Similarity(nn.Module):
-    """A similarity head of Eq. 6: tanh([a; b] W_1 + b_1) W_2 + b_2, with W_1 as two halves."""
-
-    def __init__(self, size: int) -> None:
-        super().__init__()
-        self.own = nn.Linear(size, size)  # the half of W_1 that reads the story, and b_1
-        self.read = nn.Linear(size, size, bias=False)  # the half that reads the sequence
-        self.out = nn.Linear(size, 1)  # W_2 and b_2
-
-    def head(self) -> SimilarityHead:
-        """W_2 and b_2."""
-        return SimilarityHead(self.out.weight[0], self.out.bias)
 
 
 class DenoisingAggregator(nn.Module):
@@ -213,6 +199,10 @@ class FusionNet(nn.Module):
         return interest_scores(readers.user, candidate, self.out, self.bias, readers.interests, plain)
 
 
+Positions = dict[str, Int[Tensor, "B S"]]
+"""The stories of each user, by sequence."""
+
+
 class ViewRows(NamedTuple):
     """The stored values of each story for one view."""
 
@@ -299,7 +289,7 @@ class View(nn.Module):
         logits = {name: own.aggregate.logits(stories) for name, own in content.items() if own.attention is None}
         return ViewRows(stories, plain, sides.pop("candidate"), sides, logits, self.fusion.reader.logits(plain))
 
-    def read(self, rows: ViewRows, positions: dict[str, Int[Tensor, "B S"]]) -> ViewReaders:
+    def read(self, rows: ViewRows, positions: Positions) -> ViewReaders:
         """p_s, n_s, p_h and n_h, as far as this view has them, and what the fusion net knows of the user."""
         members, parts, aggregated = {}, {}, {}
         for name, at in positions.items():
@@ -318,9 +308,15 @@ class View(nn.Module):
             user=self.fusion.read(list(members.values())),
         )
 
-    def trust(self, rows: ViewRows, positions: dict[str, Int[Tensor, "B S"]]) -> dict[str, Float[Tensor, "B S"]]:
-        """The trust in each story, by sequence."""
-        parts = {name: rows_at(rows.sides[name], at).split(self.columns[name]) for name, at in positions.items()}
+    def trust(self, rows: ViewRows, positions: Positions, *, vectors: bool) -> dict[str, Float[Tensor, "B S"]]:
+        """The trust in each story, by sequence; without `vectors`, gradients do not reach the vectors of stories."""
+        sides, columns = rows.sides, self.columns
+        if not vectors:
+            fixed, read = rows.stories.detach(), ("denoise", "opposite")
+            columns = {name: {part: columns[name][part] for part in read} for name in sides}
+            weights = {name: {part: self.weights(name)[part] for part in read} for name in sides}
+            sides = project({name: (fixed, own) for name, own in weights.items()}, training=self.training)
+        parts = {name: rows_at(sides[name], at).split(columns[name]) for name, at in positions.items()}
         trust = {}
         for name, own in parts.items():
             denoise, other = self.side(name).denoise, self.opposite.get(name)
@@ -377,9 +373,12 @@ class Drpn(ClickModel[Encoded, Readers]):
         """The interests of each user, for each view."""
         return {view: self.view(view).read(rows, profiles.sequences(self.reads)) for view, rows in encoded.items()}
 
-    def trust(self, encoded: Encoded, profiles: Profiles) -> dict[str, dict[str, Float[Tensor, "B S"]]]:
+    def trust(
+        self, encoded: Encoded, profiles: Profiles, *, vectors: bool = True
+    ) -> dict[str, dict[str, Float[Tensor, "B S"]]]:
         """The trust in each story (Eq. 6), by view and sequence."""
-        return {view: self.view(view).trust(rows, profiles.sequences(self.reads)) for view, rows in encoded.items()}
+        sequences = profiles.sequences(self.reads)
+        return {view: self.view(view).trust(rows, sequences, vectors=vectors) for view, rows in encoded.items()}
 
     def match(
         self, encoded: Encoded, readers: Readers, candidates: Int[Tensor, "B C"], context: Context

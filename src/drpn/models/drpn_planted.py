@@ -22,7 +22,6 @@ DenoisingWeights = Literal["softmax", "probability"]
 class DrpnPlantedSettings(DrpnSettings):
     """DRPN that finds noise; the other settings are DRPN's."""
 
-    id_spread: float = 0.3
     similar_start: bool = True
     compare_labels: bool = True
     """Let the denoising aggregators of both views compare stories by category and subcategory, too."""

@@ -87,9 +87,11 @@ class BatchLoss:
     def loss(self, news: NewsRows, batch: Batch, planted: Planted | None = None) -> Float[Tensor, ""]:
         """The loss of a batch with positions into the stories, which are encoded once."""
         with matrix_precision(self.settings.precision, batch.candidates.device):
-            encoded = self.model.encode_news(news)
+            vectors = self.settings.planted_vectors
+            with torch.set_grad_enabled(torch.is_grad_enabled() and (self.clicks or vectors)):
+                encoded = self.model.encode_news(news)
             scores = self.model.score(encoded, batch) if self.clicks else None
-            trust = {} if planted is None else self.model.trust(encoded, planted.profiles)
+            trust = {} if planted is None else self.model.trust(encoded, planted.profiles, vectors=vectors)
         losses = [] if scores is None else [self._click_loss(scores, batch)]
         if planted is not None:
             losses.append((self.settings.planted if self.clicks else 1.0) * planted_loss(trust, planted))
