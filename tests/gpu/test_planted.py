@@ -60,13 +60,15 @@ def losses(kind: type[Stepper], loop: Loop, *, clicks: bool = True, host: bool =
 @pytest.mark.usefixtures("fixed")
 @pytest.mark.parametrize("clicks", [True, False])
 @pytest.mark.parametrize("compiled", [False, True])
-@pytest.mark.parametrize(("rule", "vectors"), [("skips", False), ("others", False), ("both", False), ("others", True)])
+@pytest.mark.parametrize(
+    ("rule", "trains"), [("skips", "weights"), ("others", "weights"), ("both", "weights"), ("others", "vectors")]
+)
 @pytest.mark.parametrize("model", ["drpn", "drpn-planted"])
 def test_captured_steps_give_the_losses_of_plain_steps(
-    model: str, rule: str, vectors: bool, compiled: bool, clicks: bool
+    model: str, rule: str, trains: str, compiled: bool, clicks: bool
 ) -> None:
     options: dict[str, Any] = {"model": model, "batch": 12, "compile": compiled}  # five batches of 12, one of 4
-    options["planted_vectors"] = vectors
+    options["planted_trains"] = trains
     expected = losses(Stepper, loop_on_gpu(rule, **options), clicks=clicks)
     assert expected[-1] != expected[0]
     measured = losses(CapturedStepper, loop_on_gpu(rule, **options), clicks=clicks)
@@ -125,9 +127,9 @@ def test_loss_and_gradient_against_a_cpu_in_float64(rule: str, name: str, vector
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-@pytest.mark.parametrize("vectors", [False, True])
-def test_planted_passes_before_captured_epochs(vectors: bool, compiled: bool, tmp_path: Path) -> None:
-    chosen = {"planted_passes": 3, "planted_vectors": vectors, "compile": compiled, "batch": 16, "epochs": 2}
+@pytest.mark.parametrize("trains", ["weights", "vectors"])
+def test_planted_passes_before_captured_epochs(trains: str, compiled: bool, tmp_path: Path) -> None:
+    chosen = {"planted_passes": 3, "planted_trains": trains, "compile": compiled, "batch": 16, "epochs": 2}
     loop = toy("drpn-planted", device=GPU, **chosen)(tmp_path)
     notes: list[str] = []
     loop.progress.note = notes.append  # type: ignore[method-assign]

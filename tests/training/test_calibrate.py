@@ -16,7 +16,7 @@ from drpn.training.shared import SharedModel
 from small_training import give_two_tastes, toy
 from thread_ranks import together
 
-PASSES = {"planted_passes": 60, "planted": 0, "rate": 3e-3, "planted_from": "skips", "planted_vectors": True}
+PASSES = {"planted_passes": 60, "planted": 0, "rate": 3e-3, "planted_from": "skips", "planted_trains": "vectors"}
 
 
 def losses_of(loop: Loop) -> BatchLoss:

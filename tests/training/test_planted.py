@@ -27,7 +27,7 @@ from drpn.training.batch_loss import Samples
 from drpn.training.checkpoint import TrainingState
 from drpn.training.loop import CHECKPOINT, Loop
 from drpn.training.loss import click_loss
-from drpn.training.planted import planted_loss, ranking_loss
+from drpn.training.planted import planted_loss, ranking_loss, trains_vectors
 from drpn.training.settings import TrainingSettings
 from drpn.training.steps import choose_stepper
 from drpn.training.stopping import Stopped
@@ -147,10 +147,10 @@ def step_gradients(name: str, *, clicks: bool, **training: object) -> tuple[Grad
 
 
 @pytest.mark.parametrize("name", DENOISING)
-def test_only_with_planted_vectors_does_planted_feedback_train_vectors(name: str) -> None:
-    """Without, denoising weights have the same gradients, and all others those of the click loss."""
-    denoising, others = step_gradients(name, clicks=True, planted=0.5)
-    same_denoising, with_vectors = step_gradients(name, clicks=True, planted=0.5, planted_vectors=True)
+def test_only_if_chosen_does_planted_feedback_train_vectors(name: str) -> None:
+    """Otherwise denoising weights have the same gradients, and all others those of the click loss."""
+    denoising, others = step_gradients(name, clicks=True, planted=0.5, planted_trains="weights")
+    same_denoising, with_vectors = step_gradients(name, clicks=True, planted=0.5, planted_trains="vectors")
     _, of_clicks = step_gradients(name, clicks=True)
     torch.testing.assert_close(denoising, same_denoising)
     torch.testing.assert_close(others, of_clicks)
@@ -158,12 +158,26 @@ def test_only_with_planted_vectors_does_planted_feedback_train_vectors(name: str
 
 
 @pytest.mark.parametrize("name", DENOISING)
-def test_planted_passes_without_planted_vectors_train_denoising_weights_alone(name: str) -> None:
-    denoising, others = step_gradients(name, clicks=False, planted=0.5)
-    expected, with_vectors = step_gradients(name, clicks=False, planted=0.5, planted_vectors=True)
+def test_planted_passes_can_train_denoising_weights_alone(name: str) -> None:
+    denoising, others = step_gradients(name, clicks=False, planted=0.5, planted_trains="weights")
+    expected, with_vectors = step_gradients(name, clicks=False, planted=0.5, planted_trains="vectors")
     torch.testing.assert_close(denoising, expected)
     assert all(gradient is None for gradient in others.values())
     assert with_vectors["title.words.table.weight"] is not None
+
+
+@pytest.mark.parametrize(
+    ("trains", "clicks", "expected"),
+    [("auto", 7, False), ("auto", 8, True), ("weights", 50, False), ("vectors", 2, True), ("vectors", 0, True)],
+)
+def test_vectors_are_trained_where_profiles_are_long(trains: str, clicks: int, expected: bool) -> None:
+    tables = toy("drpn-planted")(Path()).tables
+    clicked = torch.zeros(30, 50, dtype=torch.int32)
+    clicked[1:20, :clicks] = 1
+    clicked[20:, :1] = 1  # a single click is nothing to plant among
+    tables = replace(tables, clicked=clicked)
+    assert trains_vectors(TrainingSettings(planted=0.3, planted_trains=trains), tables) is expected  # type: ignore[arg-type]
+    assert not trains_vectors(TrainingSettings(planted_trains=trains), tables)  # type: ignore[arg-type]
 
 
 def toy_step(planted: float, model: str = "drpn", **training: object) -> tuple[Loop, Plan]:
@@ -215,7 +229,7 @@ def test_settings_without_effect_do_not_change_the_weights(data: Path, tmp_path:
 
 def test_planted_passes_learn_to_find_planted_stories(tmp_path: Path) -> None:
     """Without any click to predict: readers of two tastes, whose stories share no words and no neighbours."""
-    loop = toy("drpn-planted", planted_passes=60, planted=0, planted_vectors=True, rate=3e-3)(tmp_path)
+    loop = toy("drpn-planted", planted_passes=60, planted=0, planted_trains="vectors", rate=3e-3)(tmp_path)
     tables = loop.tables
     give_two_tastes(tables)
 

@@ -144,6 +144,13 @@ def profile_plan(tables: Tables, seed: int, number: int) -> Plan:
     return Plan(users, none, none[:, 0], none)
 
 
+def clicks_per_profile(tables: Tables) -> float:
+    """The clicks of a profile, on average over the profiles with two or more; 0 if there are none."""
+    clicks = (tables.clicked != 0).sum(1)
+    clicks = clicks[clicks >= _FEWEST_CLICKS]
+    return float(clicks.float().mean()) if len(clicks) else 0.0
+
+
 def _other_rows(rows: int, count: int, device: torch.device) -> Int[Tensor, "B count"]:
     """For each row of a batch, random other rows, different from each other as far as there are as many."""
     others = max(rows - 1, 1)

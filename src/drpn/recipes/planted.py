@@ -1,10 +1,13 @@
-"""Check that a model can learn from planted feedback, and choose the data that it needs for that."""
+"""Check that a model can learn from planted feedback, choose the data for it, and say what it trains."""
 
 from typing import Any
 
+from drpn.batches.planted import clicks_per_profile
+from drpn.batches.tables import Tables
 from drpn.errors import SettingsError
 from drpn.models.catalogue import CATALOGUE
 from drpn.recipes.needs import minimal_model
+from drpn.training.planted import trains_vectors
 from drpn.training.settings import TrainingSettings
 
 
@@ -40,3 +43,9 @@ def planted_reads(reads: tuple[str, ...], training: TrainingSettings) -> tuple[s
     if not training.plants or (training.planted_from == "others" and "skipped" not in reads):
         return reads
     return ("clicked", "skipped")
+
+
+def planted_part(training: TrainingSettings, tables: Tables) -> str:
+    """One line that says what planted feedback trains."""
+    parts = "denoising weights and vectors" if trains_vectors(training, tables) else "denoising weights alone"
+    return f"planted feedback trains the {parts}: profiles have {clicks_per_profile(tables):.1f} clicks on average"

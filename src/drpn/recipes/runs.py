@@ -141,7 +141,7 @@ def sections(settings: Any, training: TrainingSettings) -> Sections:
 
 def former_settings(kind: type[ModelSettings]) -> Sections:
     """Return what an older run did where it does not have a setting of today: mostly today's default."""
-    former = sections(kind(), TrainingSettings(undecayed=""))
+    former = sections(kind(), TrainingSettings(undecayed="", planted_trains="vectors"))
     former["model"] |= kind.former
     return former
 

@@ -13,7 +13,7 @@ from drpn.batches.tables import Tables
 from drpn.layers.precision import matrix_precision
 from drpn.models.base import ClickModel
 from drpn.training.loss import click_loss, log_loss, taught_loss, truncated_loss
-from drpn.training.planted import planted_loss
+from drpn.training.planted import planted_loss, trains_vectors
 from drpn.training.settings import TrainingSettings
 
 Inputs = tuple[NewsRows, Batch]
@@ -57,6 +57,7 @@ class BatchLoss:
         self._dropped = torch.zeros((), dtype=torch.int64, device=self.device)
         swaps = self.settings.plants and self.settings.planted_from != "others"
         self._odds = click_odds(self.tables).to(self.device) if swaps else None
+        self._vectors = trains_vectors(self.settings, self.tables)
 
     @property
     def device(self) -> torch.device:
@@ -87,11 +88,10 @@ class BatchLoss:
     def loss(self, news: NewsRows, batch: Batch, planted: Planted | None = None) -> Float[Tensor, ""]:
         """The loss of a batch with positions into the stories, which are encoded once."""
         with matrix_precision(self.settings.precision, batch.candidates.device):
-            vectors = self.settings.planted_vectors
-            with torch.set_grad_enabled(torch.is_grad_enabled() and (self.clicks or vectors)):
+            with torch.set_grad_enabled(torch.is_grad_enabled() and (self.clicks or self._vectors)):
                 encoded = self.model.encode_news(news)
             scores = self.model.score(encoded, batch) if self.clicks else None
-            trust = {} if planted is None else self.model.trust(encoded, planted.profiles, vectors=vectors)
+            trust = {} if planted is None else self.model.trust(encoded, planted.profiles, vectors=self._vectors)
         losses = [] if scores is None else [self._click_loss(scores, batch)]
         if planted is not None:
             losses.append((self.settings.planted if self.clicks else 1.0) * planted_loss(trust, planted))

@@ -1,12 +1,24 @@
-"""The loss of planted feedback: noise must be trusted less than real feedback."""
+"""The loss of planted feedback, noise must be trusted less than real feedback, and what it trains."""
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from drpn.batches.planted import Pairs, Planted
+from drpn.batches.planted import Pairs, Planted, clicks_per_profile
+from drpn.batches.tables import Tables
 from drpn.layers.linear import at_least_float32
+from drpn.training.settings import TrainingSettings
+
+_LONG_PROFILES = 8.0
+"""Clicks of an average profile from which planted feedback may train vectors (docs/denoising.md)."""
+
+
+def trains_vectors(settings: TrainingSettings, tables: Tables) -> bool:
+    """Whether planted feedback trains the vectors of words and stories, besides the denoising weights."""
+    if not settings.plants or settings.planted_trains == "weights":
+        return False
+    return settings.planted_trains == "vectors" or clicks_per_profile(tables) >= _LONG_PROFILES
 
 
 def planted_loss(trust: dict[str, dict[str, Float[Tensor, "B S"]]], planted: Planted) -> Float[Tensor, ""]:
