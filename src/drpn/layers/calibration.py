@@ -31,7 +31,7 @@ class Calibration(nn.Module):
 
     @torch.no_grad()
     def fit(self, trust: Float[Tensor, "N"], real: Bool[Tensor, "N"], weight: Float[Tensor, "N"]) -> None:
-        """Choose a and b with the smallest log loss on stories of which it is known whether they are real.
+        """Choose a and b with the smallest log loss on stories that are known to be real or noise.
 
         With Platt's targets, a little below 1 and above 0, a and b are finite even if trust separates both kinds. If
         noise is trusted more than real stories, a is 0 and all probabilities are equal. Without stories of both kinds,
