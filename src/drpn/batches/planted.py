@@ -124,21 +124,24 @@ def half_of_each(first: Planted, second: Planted) -> Planted:
 
 
 def click_odds(tables: Tables) -> Float[Tensor, "news"]:
-    """How often each story was clicked for each time it was skipped, in the profiles of all users.
+    """How often each story was clicked for each time it was skipped, in the profiles of all users, before validation.
 
     Smoothed as if each story had one more click, and as many more skips as a click has on average.
     """
     clicks, skips = (
         torch.bincount(side.flatten().long(), minlength=len(tables.news)).float()
-        for side in (tables.clicked, tables.skipped)
+        for side in (tables.clicked[: tables.before_validation], tables.skipped[: tables.before_validation])
     )
     clicks[0] = skips[0] = 0  # padding
     return (clicks + 1) / (skips + skips.sum() / clicks.sum().clamp(min=1)).clamp(min=1e-6)
 
 
 def profile_plan(tables: Tables, seed: int, number: int) -> Plan:
-    """One pass over the profiles of all users with two or more clicks, in random order, without candidates."""
-    users = ((tables.clicked != 0).sum(1) >= _FEWEST_CLICKS).nonzero().squeeze(1)
+    """One pass over the profiles with two or more clicks, in random order, without candidates.
+
+    They are those of all users or, with the live protocol, those of training's impressions.
+    """
+    users = ((tables.clicked[: tables.before_validation] != 0).sum(1) >= _FEWEST_CLICKS).nonzero().squeeze(1)
     users = users[torch.randperm(len(users), generator=seeded(seed, number, _PASSES)).to(users.device)]
     none = users.new_zeros(len(users), 1)
     return Plan(users, none, none[:, 0], none)
@@ -146,7 +149,7 @@ def profile_plan(tables: Tables, seed: int, number: int) -> Plan:
 
 def clicks_per_profile(tables: Tables) -> float:
     """The clicks of a profile, on average over the profiles with two or more; 0 if there are none."""
-    clicks = (tables.clicked != 0).sum(1)
+    clicks = (tables.clicked[: tables.before_validation] != 0).sum(1)
     clicks = clicks[clicks >= _FEWEST_CLICKS]
     return float(clicks.float().mean()) if len(clicks) else 0.0
 

@@ -32,6 +32,9 @@ class Tables:
     """The user of each reader; None: readers are users."""
     counts: "Counts | None" = None
     """With the live protocol, the counts as of each impression."""
+    before_validation: int | None = None
+    """The first so many profiles hold no clicks of validation and test: with the live protocol those as of training's
+    impressions. None: all of them."""
 
     @classmethod
     def from_dataset(
@@ -63,7 +66,8 @@ class Tables:
             neighbours = _known(_tensor(dataset.arrays.array(array)), trained).to(device)
         users = _tensor(dataset.arrays.array("readers/user")).to(device) if moving else None
         counts = Counts.from_dataset(dataset, device) if moving and "counts" in needs else None
-        return cls(news.to(device), clicked, skipped, trained.to(device), neighbours, users, counts)
+        early = 1 + len(dataset.impressions("train").users) if moving else None
+        return cls(news.to(device), clicked, skipped, trained.to(device), neighbours, users, counts, early)
 
     def profiles(self, readers: Int[Tensor, "B"], *, trim: bool | None = None) -> ProfileRows:
         """The profiles of some readers; users without a training sample become row 0.

@@ -166,7 +166,7 @@ class DenoisingAggregator(nn.Module):
         """p_h or n_h, and the weight of each story."""
         trust = self.trust(own, other, labels)
         logits = trust if self.calibration is None else self.calibration.log_probability(trust)
-        # p_h = sum of alpha_i p_i with alpha = softmax(trust)
+        # p_h = sum of alpha_i p_i with alpha = softmax(logits); in the paper the logits are the trust
         result = aggregate(logits, stories, own.mask)
         return Aggregated(where_present(result.vector, own.mask.any(-1), self.nothing), result.weight)
 
@@ -314,8 +314,9 @@ class View(nn.Module):
         if not vectors:
             fixed, read = rows.stories.detach(), ("denoise", "opposite")
             columns = {name: {part: columns[name][part] for part in read} for name in sides}
-            weights = {name: {part: self.weights(name)[part] for part in read} for name in sides}
-            sides = project({name: (fixed, own) for name, own in weights.items()}, training=self.training)
+            weights = {name: self.weights(name) for name in sides}
+            layers = {name: (fixed, {part: own[part] for part in read}) for name, own in weights.items()}
+            sides = project(layers, training=self.training)
         parts = {name: rows_at(sides[name], at).split(columns[name]) for name, at in positions.items()}
         trust = {}
         for name, own in parts.items():

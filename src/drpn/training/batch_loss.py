@@ -87,9 +87,12 @@ class BatchLoss:
 
     def loss(self, news: NewsRows, batch: Batch, planted: Planted | None = None) -> Float[Tensor, ""]:
         """The loss of a batch with positions into the stories, which are encoded once."""
-        with matrix_precision(self.settings.precision, batch.candidates.device):
-            with torch.set_grad_enabled(torch.is_grad_enabled() and (self.clicks or self._vectors)):
-                encoded = self.model.encode_news(news)
+        precision, device = self.settings.precision, batch.candidates.device
+        learned = torch.is_grad_enabled() and (self.clicks or self._vectors)
+        # a context of its own: some versions of torch keep the weights that it casts, here without their gradients
+        with matrix_precision(precision, device), torch.set_grad_enabled(learned):
+            encoded = self.model.encode_news(news)
+        with matrix_precision(precision, device):
             scores = self.model.score(encoded, batch) if self.clicks else None
             trust = {} if planted is None else self.model.trust(encoded, planted.profiles, vectors=self._vectors)
         losses = [] if scores is None else [self._click_loss(scores, batch)]

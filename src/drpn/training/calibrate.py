@@ -16,7 +16,7 @@ _PROFILES = 2048
 
 
 def calibrate(losses: BatchLoss) -> None:
-    """Fit the calibrations of a model, if it has some, to how far it trusts planted and other stories now.
+    """Fit the calibrations of a model to its trust in planted and other stories, with its present weights.
 
     The same weights and settings give the same result. The random numbers of the training are not touched.
     """

@@ -25,6 +25,7 @@ from drpn.training.calibrate import calibrate
 from drpn.training.checkpoint import Checkpoints, TrainingState, copy_tensors, load_checkpoint
 from drpn.training.loss import dropped_samples
 from drpn.training.optimiser import build_optimiser
+from drpn.training.planted import trains_vectors
 from drpn.training.settings import TrainingSettings
 from drpn.training.shared import SharedModel
 from drpn.training.shared_captured import choose_shared_stepper
@@ -140,7 +141,11 @@ class Loop:
             self.progress.note(f"  planted loss {state.loss / self._steps(plan):.4f}")
             state.planted_passes, state.step, state.loss = state.planted_passes + 1, 0, 0.0
         optimiser.zero_grad(set_to_none=True)  # the gradients of a captured step live in its own memory
+        if self._shared is not None:
+            self._shared.share_met()
         self._calibrate()
+        if not trains_vectors(self.settings, self.tables):
+            forget_met(self.model)  # the vectors of the stories are still random
         checkpoints.save(self.model, optimiser, state, best)
 
     def _calibrate(self) -> None:
