@@ -104,8 +104,13 @@ def test_pages_are_read_by_their_own_reader(name: SplitName, dataset: Dataset) -
     assert seen == len(split.candidates)
 
 
+def test_the_first_profiles_are_those_of_training(dataset: Dataset, tables: Tables) -> None:
+    assert tables.before_validation == dataset.impressions("validation").readers.min()
+
+
 def test_tables_of_users_do_not_move(dataset: Dataset) -> None:
     still = Tables.from_dataset(dataset, CPU, moving=False)
     assert still.counts is still.users is None
+    assert still.before_validation is None
     assert still.clicked.tolist() == dataset.clicked.tolist()
     assert Tables.from_dataset(dataset, CPU, needs=()).counts is None

@@ -13,6 +13,7 @@ from drpn.batches.batch import NewsRows, Profiles
 from drpn.batches.planted import (
     Planted,
     click_odds,
+    clicks_per_profile,
     half_of_each,
     plant_clicks_of_others,
     profile_plan,
@@ -161,6 +162,20 @@ def test_passes_visit_every_profile_with_two_clicks_once() -> None:
     assert len({tuple(plan.readers.tolist()) for plan in plans}) > 5
     assert torch.equal(profile_plan(tables, 3, 7).readers, plans[7].readers)
     assert any(not torch.equal(profile_plan(tables, 4, number).readers, plans[number].readers) for number in range(20))
+
+
+def test_profiles_of_validation_and_test_are_left_out() -> None:
+    rows = torch.arange(9)
+    clicked = torch.tensor([[0, 0, 0], [1, 2, 0], [3, 4, 5], [4, 5, 6], [6, 7, 8]])
+    tables = Tables(NewsRows(rows, rows[:, None], rows[:, None], rows, rows), clicked, (clicked + 3) % 9)
+    early = replace(tables, before_validation=3)
+    shorter = replace(tables, clicked=clicked[:3], skipped=tables.skipped[:3])
+    assert sorted(profile_plan(tables, 3, 0).readers.tolist()) == [1, 2, 3, 4]
+    assert sorted(profile_plan(early, 3, 0).readers.tolist()) == [1, 2]
+    assert clicks_per_profile(tables) == pytest.approx(11 / 4)
+    assert clicks_per_profile(early) == pytest.approx(5 / 2)
+    assert torch.equal(click_odds(early), click_odds(shorter))
+    assert not torch.equal(click_odds(early), click_odds(tables))
 
 
 @pytest.mark.parametrize("skips", [0, 3])

@@ -83,7 +83,29 @@ FINDING = [
         "all stories count as much", CALIBRATION, "weight = weight / weight.mean()", "weight = torch.ones_like(weight)"
     ),
     Fault("the middle of trust left out", CALIBRATION, "b - a * middle / spread", "b"),
-    Fault("no fit after the planted passes", LOOP, "self._calibrate()\n        checkpoints", "checkpoints"),
+    Fault("no fit after the planted passes", LOOP, "self._calibrate()\n        if not trains", "if not trains"),
+    Fault(
+        "stories with random vectors count as met",
+        LOOP,
+        "if not trains_vectors(self.settings, self.tables):",
+        "if False:",
+    ),
+    Fault(
+        "planted passes keep for themselves which stories they met",
+        LOOP,
+        "self._shared.share_met()\n        self._calibrate()",
+        "pass\n        self._calibrate()",
+    ),
+    Fault("the loop does not share fits", LOOP, "self._shared.share_calibrations()", "pass"),
+    Fault(
+        "gradients reach vectors that are not to be trained", "models/drpn.py", "rows.stories.detach()", "rows.stories"
+    ),
+    Fault("stories are encoded for nothing", STEPS, "(self.clicks or self._vectors)", "True"),
+    Fault("profiles of eight clicks are short", LOSS, ">= _LONG_PROFILES", "> _LONG_PROFILES"),
+    Fault("one rule for all profiles", RULES, "weight.device) < 1 / 2", "weight.device) < 2"),
+    Fault(
+        "passes read profiles of the test", RULES, "((tables.clicked[: tables.before_validation]", "((tables.clicked"
+    ),
     Fault("no fit after an epoch", LOOP, "self._calibrate()\n                auc", "auc"),
     Fault(
         "the fit draws from the training's random numbers",
@@ -116,10 +138,12 @@ GROUPS = [
             "tests/layers/test_calibration.py",
             "tests/training/test_calibrate.py",
             "tests/training/test_planted.py",
+            "tests/batches/test_planted.py",
             "tests/models/test_drpn_against_loops.py",
             "tests/bundle/test_fast_reading.py",
             "-k",
-            "labels or calibra or probabilities or finite or random or processes or as_much or fitted or drpn-planted",
+            "labels or calibra or probabilities or finite or random or processes or as_much or fitted or drpn-planted "
+            "or met or long or half_of or left_out or alone",
         ),
         FINDING,
     ),

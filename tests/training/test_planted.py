@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,17 +22,23 @@ from drpn.batches.planted import (
 )
 from drpn.batches.samples import Plan
 from drpn.errors import SettingsError, TrainingError
+from drpn.layers.news import forget_met
+from drpn.ranks import Ranks
 from drpn.recipes.planted import check_planted, planted_reads
 from drpn.recipes.settings import training_defaults
-from drpn.training.batch_loss import Samples
-from drpn.training.checkpoint import TrainingState
+from drpn.training.batch_loss import BatchLoss, Samples
+from drpn.training.calibrate import calibrate
+from drpn.training.checkpoint import Checkpoints, TrainingState
 from drpn.training.loop import CHECKPOINT, Loop
 from drpn.training.loss import click_loss
+from drpn.training.optimiser import build_optimiser
 from drpn.training.planted import planted_loss, ranking_loss, trains_vectors
 from drpn.training.settings import TrainingSettings
+from drpn.training.shared import SharedModel
 from drpn.training.steps import choose_stepper
 from drpn.training.stopping import Stopped
 from small_training import give_two_tastes, small, toy, train_small, weights
+from thread_ranks import together
 
 PLANT: dict[str, Callable[[Profiles], Planted]] = {
     "skips": lambda profiles: swap_clicks_and_skips(profiles, torch.ones(60), share=0.2, skips=3),
@@ -180,6 +187,15 @@ def test_vectors_are_trained_where_profiles_are_long(trains: str, clicks: int, e
     assert not trains_vectors(TrainingSettings(planted_trains=trains), tables)  # type: ignore[arg-type]
 
 
+def own_stories(loop: Loop) -> None:
+    """Give every reader of a toy two clicked stories that nobody else has, and no skips; start as a training does."""
+    forget_met(loop.model)
+    loop.tables.news.neighbours.zero_()
+    loop.tables.clicked.zero_()
+    loop.tables.skipped.zero_()
+    loop.tables.clicked[1:, :2] = torch.arange(1, 59).view(29, 2)
+
+
 def toy_step(planted: float, model: str = "drpn", **training: object) -> tuple[Loop, Plan]:
     loop = toy(model, planted=planted, **training)(Path())
     return loop, loop.sampler.plan(0)
@@ -286,6 +302,45 @@ def test_planted_passes_can_be_stopped_and_resumed(data: Path, tmp_path: Path, m
     assert weights(tmp_path / "stopped") == weights(whole)
 
 
+@pytest.mark.parametrize("trains", ["weights", "vectors"])
+def test_stories_count_as_met_if_their_vectors_were_trained(trains: str, tmp_path: Path) -> None:
+    """Stories 1 to 58 are in profiles, 59 is the only one of clicks."""
+    loop = toy("drpn-planted", planted_passes=1, planted_trains=trains)(tmp_path)
+    own_stories(loop)
+    loop._planted_passes(build_optimiser(loop.model, loop.settings), TrainingState(), {}, Checkpoints(None))
+    met = loop.model.id.met.nonzero().flatten().tolist()  # type: ignore[union-attr, operator]
+    assert met == ([] if trains == "weights" else list(range(59)))  # 0 is that of padding
+
+
+def test_processes_tell_each_other_which_stories_planted_passes_met(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before probabilities are fitted. Both have the same fit, each from half of the profiles of a pass."""
+    loops = [toy("drpn-planted", planted_passes=1, planted_trains="vectors", batch=32)(tmp_path) for _ in range(2)]
+    for loop in loops:
+        own_stories(loop)
+    monkeypatch.setattr("drpn.training.loop.defer_interrupts", lambda: nullcontext(lambda: False))
+    met = dict[int, list[int]]()
+
+    def watched(losses: BatchLoss) -> None:
+        met[id(losses.model)] = losses.model.id.met.nonzero().flatten().tolist()  # type: ignore[union-attr, operator]
+        calibrate(losses)
+        if losses.model is loops[1].model:  # as if another machine had rounded in another way
+            losses.model.calibrations()["semantic"]["clicked"].slope += 1.0
+
+    monkeypatch.setattr("drpn.training.loop.calibrate", watched)
+
+    def work(ranks: Ranks) -> float:
+        loop = replace(loops[ranks.rank], ranks=ranks)
+        loop._shared = SharedModel(loop.model, ranks)
+        loop._planted_passes(build_optimiser(loop.model, loop.settings), TrainingState(), {}, Checkpoints(None))
+        return float(loop.model.calibrations()["semantic"]["clicked"].slope)
+
+    first, second = together(2, work)
+    assert first == second
+    assert list(met.values()) == [list(range(59))] * 2
+
+
 def test_passes_without_a_profile_to_plant_in_are_refused(tmp_path: Path) -> None:
     loop = toy("drpn", planted_passes=1)(tmp_path)
     loop.tables.clicked[:, 1:] = 0
@@ -319,6 +374,10 @@ def test_weights_that_planted_feedback_trains_need_it() -> None:
     with pytest.raises(SettingsError, match=r"training\.planted_passes are 0; set model\.weights=softmax"):
         check_planted("drpn-planted", small("drpn-planted"), TrainingSettings())
     check_planted("drpn-planted", replace(small("drpn-planted"), weights="softmax"), TrainingSettings())
+    without_skips = TrainingSettings(planted=1, planted_skips=0)
+    with pytest.raises(SettingsError, match=r"fitted to planted skips, but training\.planted_skips is 0"):
+        check_planted("drpn-planted", small("drpn-planted"), without_skips)
+    check_planted("drpn-planted", replace(small("drpn-planted"), skipped=False), without_skips)
     expected = (
         r"training\.planted is 0\.3 and training\.planted_passes is 12, .* set both to 0 or choose from drpn, drpn-g"
     )

@@ -51,7 +51,7 @@ class ModelSettings:
     """Settings of every model: how much it reads of a dataset that holds more."""
 
     former: ClassVar[dict[str, Any]] = {"max_neighbours": None}
-    """Values of settings in models from before these settings, where today's default computes something else."""
+    """Values that models of older versions had before a setting existed, where today's default differs."""
     max_words: int | None = None
     """Words of a title that the model reads, the first ones. None: all that the dataset holds, as for the next two."""
     max_clicked: int | None = None
@@ -167,7 +167,7 @@ class ClickModel(nn.Module, ABC, Generic[Encoded, Readers]):
         return {}
 
     def calibrations(self) -> dict[str, dict[str, Calibration]]:
-        """What makes probabilities of trust, by view and sequence; empty unless the model weighs stories by them."""
+        """The calibration of each denoising aggregator, by view and sequence; empty if weights are no probabilities."""
         return {}
 
     @abstractmethod

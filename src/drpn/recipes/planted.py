@@ -15,8 +15,9 @@ def check_planted(model: str, settings: Any, training: TrainingSettings) -> None
     """Raise a SettingsError if feedback is to be planted for a model that has no denoising weights to train, or if a
     model needs planted feedback that is off."""
     network = minimal_model(model, settings)
+    probabilities = network.denoises and getattr(settings, "weights", "") == "probability"
     if not training.plants:
-        if network.denoises and getattr(settings, "weights", "") == "probability":
+        if probabilities:
             raise SettingsError(
                 "model.weights is 'probability', which planted feedback trains, but training.planted and "
                 "training.planted_passes are 0; set model.weights=softmax, or one of them above 0"
@@ -36,6 +37,11 @@ def check_planted(model: str, settings: Any, training: TrainingSettings) -> None
         raise SettingsError(
             f"training.planted_skips is 0, but {model} reads skipped stories alone; set it to 2 or more"
         )
+    if probabilities and "skipped" in network.reads and not training.planted_skips:
+        raise SettingsError(
+            "model.weights is 'probability', which is fitted to planted skips, but training.planted_skips is 0; set it "
+            "to 2 or more, or model.weights=softmax"
+        )
 
 
 def planted_reads(reads: tuple[str, ...], training: TrainingSettings) -> tuple[str, ...]:
@@ -45,7 +51,8 @@ def planted_reads(reads: tuple[str, ...], training: TrainingSettings) -> tuple[s
     return ("clicked", "skipped")
 
 
-def planted_part(training: TrainingSettings, tables: Tables) -> str:
-    """One line that says what planted feedback trains."""
+def planted_note(training: TrainingSettings, tables: Tables) -> str:
+    """One line that says what planted feedback trains and, where that was not set, why."""
     parts = "denoising weights and vectors" if trains_vectors(training, tables) else "denoising weights alone"
-    return f"planted feedback trains the {parts}: profiles have {clicks_per_profile(tables):.1f} clicks on average"
+    why = f"; profiles with two or more clicks have {clicks_per_profile(tables):.1f} on average"
+    return f"planted feedback trains the {parts}{why if training.planted_trains == 'auto' else ''}"

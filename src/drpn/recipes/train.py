@@ -25,7 +25,7 @@ from drpn.output import one_writer
 from drpn.progress import Progress, Silent
 from drpn.ranks import current
 from drpn.recipes.needs import check_requirements, other_neighbours, outdated_parts
-from drpn.recipes.planted import check_planted, planted_part, planted_reads
+from drpn.recipes.planted import check_planted, planted_note, planted_reads
 from drpn.recipes.runs import BUNDLE, CURVE_PICTURE, TENSORBOARD, Run, former_settings, run_facts
 from drpn.recipes.settings import entry, training_defaults
 from drpn.recipes.teachers import TEACHERS, Teaching
@@ -136,7 +136,7 @@ def _train(
                 progress.note(note)
             progress.note(f"{model}: {_parameter_count(network):,} parameters, {len(clicks):,} clicks, on {where}")
             if training.plants:
-                progress.note(planted_part(training, tables))
+                progress.note(planted_note(training, tables))
             taught = teaching.add_scores(tables, clicks, ("train",), out)
             sampler = Sampler(clicks, taught, training.batch, training.negatives, training.seed)
             compile_kernels(

@@ -1,4 +1,4 @@
-"""The loss of planted feedback, noise must be trusted less than real feedback, and what it trains."""
+"""The loss of planted feedback, and the choice of the weights that it trains."""
 
 import torch
 from jaxtyping import Float
