@@ -38,6 +38,7 @@ from live_newsroom import make_bundle, make_model
 from writing import MindLine, write_mind
 
 CPU = torch.device("cpu")
+CHANGELOG = Path(__file__).parents[2] / "CHANGELOG.md"
 SMALL: dict[str, Any] = {"size": 12, "heads": 2, "hidden": 8, "graph_heads": 2}
 FACTS: dict[str, Any] = {"metrics": {"validation_auc": 0.612}, "training": {"seed": 7}, "commit": "abc1234"}
 WITHOUT_COUNTS = [name for name, entry in CATALOGUE.items() if not entry.settings.context]
@@ -158,13 +159,32 @@ def test_a_bundle_from_before_labels_were_compared_ranks_as_before(dataset: Data
 
 
 def test_a_run_from_before_labels_were_compared_is_resumed_with_its_settings() -> None:
-    training = dataclasses.replace(training_defaults("drpn-planted"), planted_from="skips", planted_passes=4)
-    asked = sections(DrpnPlantedSettings(compare_labels=False, weights="softmax"), training)
-    known = sections(DrpnPlantedSettings(), training)
-    del known["model"]["compare_labels"], known["model"]["weights"]
+    """The settings that the changelog names, and no others, are to be given."""
+    older = {"planted_from": "skips", "planted_passes": 4}
+    known = sections(DrpnPlantedSettings(), training_defaults("drpn-planted"))
+    known["model"] |= {"id_spread": 0.3}
+    known["training"] |= older
+    del known["model"]["compare_labels"], known["model"]["weights"], known["training"]["planted_trains"]
+    given = {"planted_trains": "vectors", **older}
+    asked = sections(
+        DrpnPlantedSettings(compare_labels=False, weights="softmax", id_spread=0.3),
+        dataclasses.replace(training_defaults("drpn-planted"), **given),
+    )
     former = former_settings(DrpnPlantedSettings)
     assert first_difference(known, asked, former) is None
-    assert "model.compare_labels" in str(first_difference(known, sections(DrpnPlantedSettings(), training), former))
+    text = " ".join(CHANGELOG.read_text(encoding="utf-8").split())
+    for section, name in (
+        ("model", "id_spread"),
+        ("model", "compare_labels"),
+        ("model", "weights"),
+        ("training", "planted_trains"),
+        ("training", "planted_from"),
+        ("training", "planted_passes"),
+    ):
+        different = {**asked, section: asked[section] | {name: "another"}}
+        assert f"{section}.{name}" in str(first_difference(known, different, former))
+        value = str(asked[section][name])
+        assert f"`{section}.{name}={value.lower() if value == 'False' else value}`" in text
 
 
 def test_a_bundle_can_be_moved(dataset: Dataset, tmp_path: Path) -> None:
