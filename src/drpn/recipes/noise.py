@@ -1,8 +1,10 @@
 """Measure whether a model's weights find noise: the truth of simulated logs, or the read times of real ones."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from drpn.batches.tables import Tables
 from drpn.dataset.arrays import Array
@@ -23,6 +25,20 @@ _READ_TIMES = "users/clicked_read_seconds"
 
 Weights = dict[str, dict[str, Array]]
 """(users, slots) by name of the weights, such as "denoise", and sequence."""
+
+
+@dataclass(frozen=True)
+class ReadClicks:
+    """Clicks whose read times are known, and what a model's weights and the TF-IDF rule make of them."""
+
+    seconds: Floats
+    """(users, slots); NaN where it is not known."""
+    kinds: NDArray[np.int8]
+    """(users, slots): 1 for clicks that were read, -1 for shorter ones, 0 for neither."""
+    weights: dict[str, Array]
+    """(users, slots) by name of the weights."""
+    aucs: dict[str, Floats]
+    """(users) by name of the weights: whether clicks that were read have larger weights than the user's others."""
 
 
 def measure_noise(
@@ -69,8 +85,34 @@ def measure_read_times(
 ) -> dict[str, Any] | None:
     """Return how well the weights of clicks predict that they were read, with intervals over users.
 
-    None without read times, or if nobody has clicks that were read and clicks that were not. Models never read these
-    times.
+    None where `read_clicks` is. Models never read these times.
+    """
+    clicks = read_clicks(model, tables, dataset, encoded=encoded, progress=progress)
+    if clicks is None:
+        return None
+    known, aucs = clicks.kinds != 0, clicks.aucs
+    return {
+        "seconds": READ_SECONDS,
+        "clicks": int(known.sum()),
+        "read": round(float((clicks.kinds[known] > 0).mean()), 4),
+        "weights": {
+            name: _summarise(aucs[name], seed)
+            | {"pooled_auc": round(pooled_auc(values, clicks.kinds), 4)}
+            | _summarise(
+                rank_correlation_by_user(values, clicks.seconds), seed, "rank_correlation", "rank_correlation_"
+            )
+            for name, values in clicks.weights.items()
+        },
+        "differences": [_difference(aucs, first, second, seed) for first, second in compared_weights(tuple(aucs))],
+    }
+
+
+def read_clicks(
+    model: Drpn, tables: Tables, dataset: Dataset, *, encoded: Any = None, progress: Progress | None = None
+) -> ReadClicks | None:
+    """Return the weights of clicks with known read times, and their AUC within each user.
+
+    None without read times, or if nobody has clicks that were read and clicks that were not.
     """
     if _READ_TIMES not in dataset.arrays:
         return None
@@ -80,20 +122,7 @@ def measure_read_times(
     every = _all_weights(model, tables, dataset, users, encoded, progress or Silent())
     weights = {name: by_side["clicked"] for name, by_side in every.items() if "clicked" in by_side}
     aucs = {name: noise_auc_by_user(values, kinds) for name, values in weights.items()}
-    if not np.isfinite(aucs[RULE]).any():
-        return None
-    return {
-        "seconds": READ_SECONDS,
-        "clicks": int((kinds != 0).sum()),
-        "read": round(float((kinds[kinds != 0] > 0).mean()), 4),
-        "weights": {
-            name: _summarise(aucs[name], seed)
-            | {"pooled_auc": round(pooled_auc(values, kinds), 4)}
-            | _summarise(rank_correlation_by_user(values, seconds), seed, "rank_correlation", "rank_correlation_")
-            for name, values in weights.items()
-        },
-        "differences": [_difference(aucs, first, second, seed) for first, second in _compared(tuple(weights))],
-    }
+    return ReadClicks(seconds, kinds, weights, aucs) if np.isfinite(aucs[RULE]).any() else None
 
 
 def require_evidence(model: ClickModel, dataset: Dataset) -> None:
@@ -150,7 +179,7 @@ def _all_weights(
     return weights | {RULE: {"clicked": rule.clicked, "skipped": rule.skipped}}
 
 
-def _compared(names: tuple[str, ...]) -> list[tuple[str, str]]:
+def compared_weights(names: tuple[str, ...]) -> list[tuple[str, str]]:
     """Return pairs of weights to compare: denoising weights with the content-based ones of their view and the rule."""
     denoise = [name for name in names if name.endswith("denoise")]
     return [pair for name in denoise for pair in ((name, name.replace("denoise", "content")), (name, RULE))]
