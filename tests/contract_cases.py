@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from batch_cases import leave_out_of_training, make_batch
 from drpn.batches.batch import Batch, NewsRows
 from drpn.layers.calibration import Calibration
+from drpn.layers.labels import LabelEvidence
 from drpn.models.base import ClickModel, DataShape
 from drpn.models.catalogue import CATALOGUE
 from drpn.models.drpn import ABLATIONS
@@ -69,8 +70,10 @@ def build(name: str, **settings: Any) -> ClickModel:
 
 
 def draw_calibrations(model: nn.Module) -> None:
-    """Give every calibration of a model numbers that its name decides, so that no two are equal."""
+    """Give calibrations and factors of similarities numbers that their names decide, so that no two are equal."""
     for name, module in model.named_modules():
+        if isinstance(module, LabelEvidence):
+            module.similarity.fill_(np.random.default_rng(zlib.crc32(name.encode())).uniform(0.5, 1.5))
         if isinstance(module, Calibration):
             random = np.random.default_rng(zlib.crc32(name.encode()))
             module.slope.fill_(random.uniform(0.5, 1.5))

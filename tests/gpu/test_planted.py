@@ -61,9 +61,13 @@ def losses(kind: type[Stepper], loop: Loop, *, clicks: bool = True, host: bool =
 @pytest.mark.parametrize("clicks", [True, False])
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize(
-    ("rule", "trains"), [("skips", "weights"), ("others", "weights"), ("both", "weights"), ("others", "vectors")]
+    ("model", "rule", "trains"),
+    [
+        *((model, rule, "weights") for model in ("drpn", "drpn-planted") for rule in RULES),
+        *((model, "others", "vectors") for model in ("drpn", "drpn-planted")),
+        ("drpn-planted", "others", "labels"),
+    ],
 )
-@pytest.mark.parametrize("model", ["drpn", "drpn-planted"])
 def test_captured_steps_give_the_losses_of_plain_steps(
     model: str, rule: str, trains: str, compiled: bool, clicks: bool
 ) -> None:
@@ -127,7 +131,7 @@ def test_loss_and_gradient_against_a_cpu_in_float64(rule: str, name: str, vector
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-@pytest.mark.parametrize("trains", ["weights", "vectors"])
+@pytest.mark.parametrize("trains", ["labels", "weights", "vectors"])
 def test_planted_passes_before_captured_epochs(trains: str, compiled: bool, tmp_path: Path) -> None:
     chosen = {"planted_passes": 3, "planted_trains": trains, "compile": compiled, "batch": 16, "epochs": 2}
     loop = toy("drpn-planted", device=GPU, **chosen)(tmp_path)

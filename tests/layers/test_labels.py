@@ -5,15 +5,10 @@ import math
 import torch
 
 from drpn.layers.labels import LabelEvidence, shared_labels
-from drpn.layers.tables import TableRows
 from reference import drpn_loops as loops
 
 LABELS = torch.tensor([[7, 7], [1, 1], [1, 2], [2, 3], [0, 0], [0, 0]])
 """The labels of padding must not be read; the last two stories have none."""
-
-
-def rows(*positions: int) -> TableRows:
-    return TableRows(torch.tensor([positions]), None, None)
 
 
 def counts(own: list[int], other: list[int] | None) -> torch.Tensor:
@@ -52,11 +47,11 @@ def test_padding_is_not_compared() -> None:
 
 def test_evidence_against_a_loop_and_zero_at_the_start() -> None:
     evidence = LabelEvidence(opposite=True)
-    own, other = rows(1, 2, 3, 2), rows(3, 1, 0, 0)
+    own, other = torch.tensor([[1, 2, 3, 2]]), torch.tensor([[3, 1, 0, 0]])
     assert not evidence(LABELS, own, other).any()
     torch.nn.init.normal_(evidence.out.weight)
     weights = {name: tensor.tolist() for name, tensor in evidence.state_dict().items()}
-    labels, opposite = LABELS[own.positions[0]].tolist(), LABELS[other.positions[0, :2]].tolist()
+    labels, opposite = LABELS[own[0]].tolist(), LABELS[other[0, :2]].tolist()
     expected = []
     for place, mine in enumerate(labels):
         rest = [theirs for index, theirs in enumerate(labels) if index != place]

@@ -252,6 +252,7 @@ def denoising_aggregator(
         if labels is not None:
             evidence = shared_labels(labels[j], [*labels[:j], *labels[j + 1 :]])
             evidence += [] if opposite_labels is None else shared_labels(labels[j], opposite_labels)
+            logit *= weights["evidence.similarity"]
             logit += linear(weights, "evidence.out", tanh(linear(weights, "evidence.hidden", evidence)))[0]
         logits.append(logit)
     if not probability:

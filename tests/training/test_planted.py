@@ -32,7 +32,7 @@ from drpn.training.checkpoint import Checkpoints, TrainingState
 from drpn.training.loop import CHECKPOINT, Loop
 from drpn.training.loss import click_loss
 from drpn.training.optimiser import build_optimiser
-from drpn.training.planted import planted_loss, ranking_loss, trains_vectors
+from drpn.training.planted import planted_loss, ranking_loss, trained_part
 from drpn.training.settings import TrainingSettings
 from drpn.training.shared import SharedModel
 from drpn.training.steps import choose_stepper
@@ -173,18 +173,59 @@ def test_planted_passes_can_train_denoising_weights_alone(name: str) -> None:
     assert with_vectors["title.words.table.weight"] is not None
 
 
+@pytest.mark.parametrize("clicks", [True, False])
+def test_planted_feedback_can_train_the_evidence_of_labels_alone(clicks: bool) -> None:
+    """The trust is this evidence alone, so that the planted loss gives all gradients but those of the click loss."""
+    denoising, others = step_gradients("drpn-planted", clicks=clicks, planted=0.5, planted_trains="labels")
+    evidence = {key: gradient for key, gradient in denoising.items() if ".evidence." in key}
+    assert len(evidence) == 12  # two layers, one with a bias, for two sequences of two views
+    assert sum(float(gradient.abs().sum()) for gradient in evidence.values() if gradient is not None) > 0
+    if not clicks:
+        assert all(gradient is None for gradient in others.values())
+        assert all(gradient is None for key, gradient in denoising.items() if key not in evidence)
+        return
+    _, of_clicks = step_gradients("drpn-planted", clicks=True)
+    torch.testing.assert_close(others, of_clicks)
+
+
+def test_with_labels_alone_similarities_are_left_out_of_the_trust(tmp_path: Path) -> None:
+    loops = {trains: toy("drpn-planted", planted_trains=trains)(tmp_path / trains) for trains in ("labels", "weights")}
+    for trains, loop in loops.items():
+        loop.folder.mkdir()
+        loop.run(lambda _: 0.5, resume=False)
+        model = loop.model.eval()
+        profiles = loop.tables.batch(torch.arange(1, 30), loop.tables.clicked[1:30]).of_all_stories().profiles
+        encoded = model.encode_news(loop.tables.news)
+        trust, of_labels = model.trust(encoded, profiles), model.label_trust(loop.tables.news, profiles)
+        assert trust.keys() == of_labels.keys() == {"semantic", "collaborative"}
+        for view, by_sequence in trust.items():
+            for sequence, values in by_sequence.items():
+                real = getattr(profiles, sequence) != 0
+                same = torch.allclose(values[real], of_labels[view][sequence][real], atol=1e-6)
+                assert same is (trains == "labels"), (view, sequence)
+
+
 @pytest.mark.parametrize(
-    ("trains", "clicks", "expected"),
-    [("auto", 7, False), ("auto", 8, True), ("weights", 50, False), ("vectors", 2, True), ("vectors", 0, True)],
+    ("name", "trains", "clicks", "expected"),
+    [
+        ("drpn-planted", "auto", 7, "labels"),
+        ("drpn", "auto", 7, "weights"),
+        ("drpn", "auto", 8, "vectors"),
+        ("drpn-planted", "auto", 8, "vectors"),
+        ("drpn", "weights", 50, "weights"),
+        ("drpn-planted", "labels", 50, "labels"),
+        ("drpn", "vectors", 0, "vectors"),
+    ],
 )
-def test_vectors_are_trained_where_profiles_are_long(trains: str, clicks: int, expected: bool) -> None:
-    tables = toy("drpn-planted")(Path()).tables
+def test_what_is_trained_depends_on_the_length_of_profiles(name: str, trains: str, clicks: int, expected: str) -> None:
+    loop = toy(name)(Path())
+    tables = loop.tables
     clicked = torch.zeros(30, 50, dtype=torch.int32)
     clicked[1:20, :clicks] = 1
     clicked[20:, :1] = 1  # a single click is nothing to plant among
     tables = replace(tables, clicked=clicked)
-    assert trains_vectors(TrainingSettings(planted=0.3, planted_trains=trains), tables) is expected  # type: ignore[arg-type]
-    assert not trains_vectors(TrainingSettings(planted_trains=trains), tables)  # type: ignore[arg-type]
+    settings = TrainingSettings(planted=0.3, planted_trains=trains)  # type: ignore[arg-type]
+    assert trained_part(settings, tables, loop.model) == expected
 
 
 def own_stories(loop: Loop) -> None:
@@ -201,9 +242,11 @@ def toy_step(planted: float, model: str = "drpn", **training: object) -> tuple[L
     return loop, loop.sampler.plan(0)
 
 
-@pytest.mark.parametrize("name", ["drpn", "drpn-planted"])
-def test_the_loss_of_a_step_is_the_click_loss_plus_the_weighted_planted_loss(name: str) -> None:
-    loop, plan = toy_step(0.3, name)
+@pytest.mark.parametrize(
+    ("name", "trains"), [("drpn", "vectors"), ("drpn-planted", "vectors"), ("drpn-planted", "labels")]
+)
+def test_the_loss_of_a_step_is_the_click_loss_plus_the_weighted_planted_loss(name: str, trains: str) -> None:
+    loop, plan = toy_step(0.3, name, planted_trains=trains)
     step = choose_stepper(loop.model, loop.tables, None, loop.settings)  # type: ignore[arg-type]
     samples = Samples(*next(iter(plan.batches(16))))
     news, batch = step.look_up(samples)
@@ -213,6 +256,8 @@ def test_the_loss_of_a_step_is_the_click_loss_plus_the_weighted_planted_loss(nam
     encoded = loop.model.encode_news(news)
     clicks = click_loss(loop.model.score(encoded, batch), batch.candidate_mask)
     trust = loop.model.trust(encoded, planted.profiles)
+    if trains == "labels":
+        trust = loop.model.label_trust(news, planted.profiles)
     extra = planted_loss(trust, planted)
     torch.testing.assert_close(step.loss(news, batch, planted), clicks + 0.3 * extra)
     alone = choose_stepper(loop.model, loop.tables, None, loop.settings, clicks=False)  # type: ignore[arg-type]
@@ -302,14 +347,14 @@ def test_planted_passes_can_be_stopped_and_resumed(data: Path, tmp_path: Path, m
     assert weights(tmp_path / "stopped") == weights(whole)
 
 
-@pytest.mark.parametrize("trains", ["weights", "vectors"])
+@pytest.mark.parametrize("trains", ["labels", "weights", "vectors"])
 def test_stories_count_as_met_if_their_vectors_were_trained(trains: str, tmp_path: Path) -> None:
     """Stories 1 to 58 are in profiles, 59 is the only one of clicks."""
     loop = toy("drpn-planted", planted_passes=1, planted_trains=trains)(tmp_path)
     own_stories(loop)
     loop._planted_passes(build_optimiser(loop.model, loop.settings), TrainingState(), {}, Checkpoints(None))
     met = loop.model.id.met.nonzero().flatten().tolist()  # type: ignore[union-attr, operator]
-    assert met == ([] if trains == "weights" else list(range(59)))  # 0 is that of padding
+    assert met == (list(range(59)) if trains == "vectors" else [])  # 0 is that of padding
 
 
 def test_processes_tell_each_other_which_stories_planted_passes_met(
@@ -360,6 +405,15 @@ def test_models_without_denoising_weights_are_refused(name: str, setting: str, d
     with pytest.raises(SettingsError, match=expected):
         train_small(data, tmp_path / "run", name, **{setting: 2})
     assert not (tmp_path / "run").exists()
+
+
+def test_only_models_that_compare_labels_learn_from_them() -> None:
+    labels = TrainingSettings(planted=1, planted_trains="labels")
+    with pytest.raises(SettingsError, match="this drpn does not compare labels; choose weights or vectors"):
+        check_planted("drpn", small("drpn"), labels)
+    with pytest.raises(SettingsError, match="this drpn-planted does not compare labels"):
+        check_planted("drpn-planted", replace(small("drpn-planted"), compare_labels=False), labels)
+    check_planted("drpn-planted", small("drpn-planted"), labels)
 
 
 def test_a_model_of_skips_alone_needs_planted_skips() -> None:

@@ -18,7 +18,6 @@ from drpn.layers.attention import GatedAggregate
 from drpn.layers.calibration import Calibration
 from drpn.layers.labels import LabelEvidence
 from drpn.layers.linear import split_heads
-from drpn.layers.tables import TableRows
 from drpn.models.drpn import Drpn, Encoded, Readers, Side, View, ViewReaders, ViewRows
 
 
@@ -45,7 +44,7 @@ class _Denoise(NamedTuple):
     unopposed: Tensor | None
     """The attention output over an empty opposite sequence; None if the model reads one sequence."""
     constant: Tensor
-    """Added to the trust of every story before its probability is computed; a softmax does not need it."""
+    """Added to the similarities of every story."""
     evidence: LabelEvidence | None
     calibration: Calibration | None
 
@@ -175,16 +174,15 @@ def _evidence(
     """What labels add to the trust of each story; None if they are not compared."""
     if evidence is None or rows.labels is None or len(positions[side.name]) < 2:  # the weight of an only story is 1
         return None
-    own = TableRows(positions[side.name][None], None, None)
-    other = None if side.opposite is None else TableRows(positions[side.opposite][None], None, None)
-    result: Tensor = evidence(rows.labels, own, other)[0]
+    other = None if side.opposite is None else positions[side.opposite][None]
+    result: Tensor = evidence(rows.labels, positions[side.name][None], other)[0]
     return result
 
 
 def _denoise(side: _Side, stories: Tensor, rows: Tensor, other: Tensor | None, evidence: Tensor | None) -> Tensor:
     """p_h or n_h: Eqs. 4 to 6. The halves of the similarities in `rows` are replaced."""
     assert side.denoise is not None
-    out, unopposed, constant, _, calibration = side.denoise
+    out, unopposed, constant, labels, calibration = side.denoise
     count, size = len(stories), stories.shape[1]
     if count == 1:  # the weight of the only story is 1
         return stories[0]
@@ -203,8 +201,8 @@ def _denoise(side: _Side, stories: Tensor, rows: Tensor, other: Tensor | None, e
             weights = torch.softmax(torch.mm(query, other_key.T).mul_(scale), -1)
             halves[:, size:].addmm_(weights, other_value)
     # Eq. 6: s^p - ReLU(gamma) * s^n
-    trust = halves.mul_(2).sigmoid_() @ out
-    if evidence is not None:
-        trust += evidence
-    logits = trust if calibration is None else calibration.log_probability(trust + constant)
+    trust = halves.mul_(2).sigmoid_() @ out + constant
+    if labels is not None and evidence is not None:
+        trust = labels.similarity * trust + evidence
+    logits = trust if calibration is None else calibration.log_probability(trust)
     return torch.softmax(logits, 0) @ stories

@@ -5,7 +5,6 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from drpn.layers.linear import dot
-from drpn.layers.tables import TableRows
 
 Labels = Int[Tensor, "U 2"]
 """Category and subcategory of each story; 0 for none."""
@@ -18,20 +17,33 @@ class LabelEvidence(nn.Module):
     It is 0 before training.
     """
 
+    similarity: Tensor
+    """1 if the similarities of Eq. 6 are added to the logit; 0 if the logit alone is the trust in a story."""
+
     def __init__(self, *, opposite: bool) -> None:
         super().__init__()
+        self.register_buffer("similarity", torch.ones(()))
         self.hidden = nn.Linear(10 if opposite else 5, _HIDDEN)
         self.out = nn.Linear(_HIDDEN, 1, bias=False)
         nn.init.zeros_(self.out.weight)
 
-    def forward(self, labels: Labels, own: TableRows, other: TableRows | None) -> Float[Tensor, "B S"]:
+    def forward(
+        self, labels: Labels, own: Int[Tensor, "B S"], other: Int[Tensor, "B T"] | None
+    ) -> Float[Tensor, "B S"]:
         """The logit of each story of `own`; `other` is the opposite sequence."""
         dtype = self.hidden.weight.dtype
-        counts = shared_labels(labels, own.positions, own.positions, itself=1, dtype=dtype)
+        counts = shared_labels(labels, own, own, itself=1, dtype=dtype)
         if other is not None:
-            counts = counts + shared_labels(labels, own.positions, other.positions, itself=0, dtype=dtype)
+            counts = counts + shared_labels(labels, own, other, itself=0, dtype=dtype)
         read = torch.tanh(self.hidden(torch.stack(counts, dim=2)))  # (B S hidden)
         return dot(read, self.out.weight[0])
+
+
+def trust_labels_alone(model: nn.Module, alone: bool) -> None:
+    """Choose whether labels alone make the trust in a story, or also the similarities of Eq. 6."""
+    for module in model.modules():
+        if isinstance(module, LabelEvidence):
+            module.similarity.fill_(0.0 if alone else 1.0)
 
 
 def shared_labels(

@@ -23,6 +23,8 @@ Encoded = TypeVar("Encoded", default=Any)
 """Tables with a row for each story: a tensor, or nested tuples and dictionaries of them."""
 Readers = TypeVar("Readers", default=Any)
 """Tensors with a row for each user, nested in the same way."""
+Trust = dict[str, dict[str, Float[Tensor, "B S"]]]
+"""How far each story of a profile is trusted, by view and sequence."""
 
 
 @dataclass(frozen=True)
@@ -157,13 +159,20 @@ class ClickModel(nn.Module, ABC, Generic[Encoded, Readers]):
     def read(self, encoded: Encoded, profiles: Profiles) -> Readers:
         """Encode users, whose profiles hold positions into `encoded`; the result does not depend on candidates."""
 
-    def trust(
-        self, encoded: Encoded, profiles: Profiles, *, vectors: bool = True
-    ) -> dict[str, dict[str, Float[Tensor, "B S"]]]:
+    def trust(self, encoded: Encoded, profiles: Profiles, *, vectors: bool = True) -> Trust:
         """How far each story of a profile is trusted, by view and sequence; empty without denoising weights.
 
         Without `vectors`, gradients do not reach the vectors of stories.
         """
+        return {}
+
+    @property
+    def compares_labels(self) -> bool:
+        """Whether the trust in a story also depends on categories and subcategories."""
+        return False
+
+    def label_trust(self, news: NewsRows, profiles: Profiles) -> Trust:
+        """The part of the trust in each story that comes from labels; empty if the model does not compare them."""
         return {}
 
     def calibrations(self) -> dict[str, dict[str, Calibration]]:

@@ -26,7 +26,7 @@ from drpn.layers.linear import Weight, split_heads
 from drpn.layers.news import ID_SPREAD, IdVectors, TitleEncoder
 from drpn.layers.similar_start import start_as_similarity
 from drpn.layers.tables import Table, TableRows, columns, concat_sequences, project, rows_at
-from drpn.models.base import ClickModel, DataShape, ModelSettings
+from drpn.models.base import ClickModel, DataShape, ModelSettings, Trust
 from drpn.models.checks import check_above_zero, check_divides, check_positive, check_share
 
 
@@ -146,7 +146,10 @@ class DenoisingAggregator(nn.Module):
     def trust(self, own: TableRows, other: TableRows | None, labels: Labels | None) -> Float[Tensor, "B S"]:
         """How far each story is trusted, from its projections by `weights` and `opposite_weights`."""
         trust = self.compare(own, other)
-        return trust if self.evidence is None or labels is None else trust + self.evidence(labels, own, other)
+        if self.evidence is None or labels is None:
+            return trust
+        evidence: Tensor = self.evidence(labels, own.positions, None if other is None else other.positions)
+        return self.evidence.similarity * trust + evidence
 
     def compare(self, own: TableRows, other: TableRows | None) -> Float[Tensor, "B S"]:
         """The trust in each story by Eq. 6."""
@@ -374,9 +377,7 @@ class Drpn(ClickModel[Encoded, Readers]):
         """The interests of each user, for each view."""
         return {view: self.view(view).read(rows, profiles.sequences(self.reads)) for view, rows in encoded.items()}
 
-    def trust(
-        self, encoded: Encoded, profiles: Profiles, *, vectors: bool = True
-    ) -> dict[str, dict[str, Float[Tensor, "B S"]]]:
+    def trust(self, encoded: Encoded, profiles: Profiles, *, vectors: bool = True) -> Trust:
         """The trust in each story (Eq. 6), by view and sequence."""
         sequences = profiles.sequences(self.reads)
         return {view: self.view(view).trust(rows, sequences, vectors=vectors) for view, rows in encoded.items()}

@@ -9,10 +9,10 @@ from typing import Any, ClassVar, Literal, get_args
 
 import torch
 
-from drpn.batches.batch import NewsRows
+from drpn.batches.batch import NewsRows, Profiles
 from drpn.layers.calibration import Calibration
-from drpn.layers.labels import LabelEvidence
-from drpn.models.base import DataShape
+from drpn.layers.labels import LabelEvidence, Labels
+from drpn.models.base import DataShape, Trust
 from drpn.models.drpn import DenoisingAggregator, Drpn, DrpnSettings, Encoded
 
 DenoisingWeights = Literal["softmax", "probability"]
@@ -63,10 +63,25 @@ class DrpnPlanted(Drpn):
     def encode_news(self, news: NewsRows) -> Encoded:
         """As DRPN, with the labels of the stories."""
         encoded = super().encode_news(news)
-        if not (self.denoises and self.settings.compare_labels):
+        if not self.compares_labels:
             return encoded
-        labels = torch.stack([news.category, news.subcategory], dim=1)
-        return {view: rows._replace(labels=labels) for view, rows in encoded.items()}
+        return {view: rows._replace(labels=labels_of(news)) for view, rows in encoded.items()}
+
+    @property
+    def compares_labels(self) -> bool:
+        """Whether labels are evidence for the trust in a story."""
+        return self.denoises and self.settings.compare_labels
+
+    def label_trust(self, news: NewsRows, profiles: Profiles) -> Trust:
+        """The part of the trust in each story that comes from labels, by view and sequence."""
+        labels, sequences = labels_of(news), profiles.sequences(self.reads)
+        trust: Trust = {}
+        for view, sequence, denoise in self.aggregators():
+            if denoise.evidence is not None:
+                other = self.view(view).opposite.get(sequence)
+                opposite = None if other is None else sequences[other]
+                trust.setdefault(view, {})[sequence] = denoise.evidence(labels, sequences[sequence], opposite)
+        return trust
 
     def calibrations(self) -> dict[str, dict[str, Calibration]]:
         """The calibration of each denoising aggregator, by view and sequence."""
@@ -75,3 +90,8 @@ class DrpnPlanted(Drpn):
             if denoise.calibration is not None:
                 fitted.setdefault(view, {})[sequence] = denoise.calibration
         return fitted
+
+
+def labels_of(news: NewsRows) -> Labels:
+    """Category and subcategory of each story."""
+    return torch.stack([news.category, news.subcategory], dim=1)

@@ -5,10 +5,17 @@ from typing import Any
 from drpn.batches.planted import clicks_per_profile
 from drpn.batches.tables import Tables
 from drpn.errors import SettingsError
+from drpn.models.base import ClickModel
 from drpn.models.catalogue import CATALOGUE
 from drpn.recipes.needs import minimal_model
-from drpn.training.planted import trains_vectors
+from drpn.training.planted import trained_part
 from drpn.training.settings import TrainingSettings
+
+_PARTS = {
+    "labels": "how categories make the trust in a story",
+    "weights": "the denoising weights",
+    "vectors": "the denoising weights and the encoders of stories",
+}
 
 
 def check_planted(model: str, settings: Any, training: TrainingSettings) -> None:
@@ -33,6 +40,11 @@ def check_planted(model: str, settings: Any, training: TrainingSettings) -> None
             f"denoising weights to train; set {'both' if len(asked) > 1 else 'it'} to 0 or choose from "
             f"{', '.join(able)}"
         )
+    if training.planted_trains == "labels" and not network.compares_labels:
+        raise SettingsError(
+            f"training.planted_trains is 'labels', but this {model} does not compare labels; choose weights or "
+            "vectors, or drpn-planted with model.compare_labels=true"
+        )
     if "clicked" not in network.reads and not training.planted_skips:
         raise SettingsError(
             f"training.planted_skips is 0, but {model} reads skipped stories alone; set it to 2 or more"
@@ -51,8 +63,8 @@ def planted_reads(reads: tuple[str, ...], training: TrainingSettings) -> tuple[s
     return ("clicked", "skipped")
 
 
-def planted_note(training: TrainingSettings, tables: Tables) -> str:
+def planted_note(training: TrainingSettings, tables: Tables, model: ClickModel) -> str:
     """One line that says what planted feedback trains and, where that was not set, why."""
-    parts = "denoising weights and vectors" if trains_vectors(training, tables) else "denoising weights alone"
+    part = _PARTS[trained_part(training, tables, model)]
     why = f"; profiles with two or more clicks have {clicks_per_profile(tables):.1f} on average"
-    return f"planted feedback trains the {parts}{why if training.planted_trains == 'auto' else ''}"
+    return f"planted feedback trains {part}{why if training.planted_trains == 'auto' else ''}"

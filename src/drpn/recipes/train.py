@@ -136,7 +136,7 @@ def _train(
                 progress.note(note)
             progress.note(f"{model}: {_parameter_count(network):,} parameters, {len(clicks):,} clicks, on {where}")
             if training.plants:
-                progress.note(planted_note(training, tables))
+                progress.note(planted_note(training, tables, network))
             taught = teaching.add_scores(tables, clicks, ("train",), out)
             sampler = Sampler(clicks, taught, training.batch, training.negatives, training.seed)
             compile_kernels(

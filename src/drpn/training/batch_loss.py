@@ -1,19 +1,19 @@
 """The loss of the samples of one step: look up the model's inputs, plant feedback, score, compare."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from drpn.batches.batch import Batch, NewsRows, distinct_stories
+from drpn.batches.batch import Batch, NewsRows, Profiles, distinct_stories
 from drpn.batches.planted import Planted, click_odds, half_of_each, plant_clicks_of_others, swap_clicks_and_skips
 from drpn.batches.tables import Tables
 from drpn.layers.precision import matrix_precision
-from drpn.models.base import ClickModel
+from drpn.models.base import ClickModel, Trust
 from drpn.training.loss import click_loss, log_loss, taught_loss, truncated_loss
-from drpn.training.planted import planted_loss, trains_vectors
+from drpn.training.planted import planted_loss, trained_part
 from drpn.training.settings import TrainingSettings
 
 Inputs = tuple[NewsRows, Batch]
@@ -57,7 +57,7 @@ class BatchLoss:
         self._dropped = torch.zeros((), dtype=torch.int64, device=self.device)
         swaps = self.settings.plants and self.settings.planted_from != "others"
         self._odds = click_odds(self.tables).to(self.device) if swaps else None
-        self._vectors = trains_vectors(self.settings, self.tables)
+        self._part = trained_part(self.settings, self.tables, self.model)
 
     @property
     def device(self) -> torch.device:
@@ -87,18 +87,28 @@ class BatchLoss:
 
     def loss(self, news: NewsRows, batch: Batch, planted: Planted | None = None) -> Float[Tensor, ""]:
         """The loss of a batch with positions into the stories, which are encoded once."""
-        precision, device = self.settings.precision, batch.candidates.device
-        learned = torch.is_grad_enabled() and (self.clicks or self._vectors)
-        # a context of its own: some versions of torch keep the weights that it casts, here without their gradients
-        with matrix_precision(precision, device), torch.set_grad_enabled(learned):
-            encoded = self.model.encode_news(news)
-        with matrix_precision(precision, device):
+        device = batch.candidates.device
+        encoded = self._encode(news, device) if self.clicks or self._part != "labels" else None
+        with matrix_precision(self.settings.precision, device):
             scores = self.model.score(encoded, batch) if self.clicks else None
-            trust = {} if planted is None else self.model.trust(encoded, planted.profiles, vectors=self._vectors)
+            trust = {} if planted is None else self._trust(news, encoded, planted.profiles)
         losses = [] if scores is None else [self._click_loss(scores, batch)]
         if planted is not None:
             losses.append((self.settings.planted if self.clicks else 1.0) * planted_loss(trust, planted))
         return losses[0] if len(losses) == 1 else losses[0] + losses[1]
+
+    def _encode(self, news: NewsRows, device: torch.device) -> Any:
+        """The encoded stories; without gradients if nothing trains their encoders."""
+        learned = torch.is_grad_enabled() and (self.clicks or self._part == "vectors")
+        # a context of its own: some versions of torch keep the weights that it casts, here without their gradients
+        with matrix_precision(self.settings.precision, device), torch.set_grad_enabled(learned):
+            return self.model.encode_news(news)
+
+    def _trust(self, news: NewsRows, encoded: Any, profiles: Profiles) -> Trust:
+        """The part of the trust in planted profiles that planted feedback trains."""
+        if self._part == "labels":
+            return self.model.label_trust(news, profiles)
+        return self.model.trust(encoded, profiles, vectors=self._part == "vectors")
 
     def _click_loss(self, scores: Float[Tensor, "B C"], batch: Batch) -> Float[Tensor, ""]:
         mask, taught = batch.candidate_mask, batch.context.taught

@@ -15,6 +15,7 @@ from drpn.batches.planted import profile_plan
 from drpn.batches.samples import Plan, Sampler
 from drpn.batches.tables import Tables
 from drpn.errors import DivergedError, TrainingError
+from drpn.layers.labels import trust_labels_alone
 from drpn.layers.news import forget_met
 from drpn.models.base import ClickModel
 from drpn.output import atomic_file
@@ -25,7 +26,7 @@ from drpn.training.calibrate import calibrate
 from drpn.training.checkpoint import Checkpoints, TrainingState, copy_tensors, load_checkpoint
 from drpn.training.loss import dropped_samples
 from drpn.training.optimiser import build_optimiser
-from drpn.training.planted import trains_vectors
+from drpn.training.planted import trained_part
 from drpn.training.settings import TrainingSettings
 from drpn.training.shared import SharedModel
 from drpn.training.shared_captured import choose_shared_stepper
@@ -81,6 +82,8 @@ class Loop:
         """
         optimiser = build_optimiser(self.model, self.settings)
         forget_met(self.model)
+        part = trained_part(self.settings, self.tables, self.model) if self.settings.plants else None
+        trust_labels_alone(self.model, part == "labels")
         state, best = TrainingState(), dict[str, Tensor]()
         file = self.folder / CHECKPOINT
         if resume and self.ranks.from_first(file.exists):
@@ -144,7 +147,7 @@ class Loop:
         if self._shared is not None:
             self._shared.share_met()
         self._calibrate()
-        if not trains_vectors(self.settings, self.tables):
+        if trained_part(self.settings, self.tables, self.model) != "vectors":
             forget_met(self.model)  # the vectors of the stories are still random
         checkpoints.save(self.model, optimiser, state, best)
 

@@ -8,20 +8,23 @@ from torch.nn.functional import softplus
 from drpn.batches.planted import Pairs, Planted, clicks_per_profile
 from drpn.batches.tables import Tables
 from drpn.layers.linear import at_least_float32
-from drpn.training.settings import TrainingSettings
+from drpn.models.base import ClickModel, Trust
+from drpn.training.settings import PlantedPart, TrainingSettings
 
 _LONG_PROFILES = 8.0
-"""Clicks of an average profile from which planted feedback may train vectors (docs/denoising.md)."""
+"""Clicks of an average profile from which planted feedback trains vectors (docs/denoising.md)."""
 
 
-def trains_vectors(settings: TrainingSettings, tables: Tables) -> bool:
-    """Whether planted feedback trains the vectors of words and stories, besides the denoising weights."""
-    if not settings.plants or settings.planted_trains == "weights":
-        return False
-    return settings.planted_trains == "vectors" or clicks_per_profile(tables) >= _LONG_PROFILES
+def trained_part(settings: TrainingSettings, tables: Tables, model: ClickModel) -> PlantedPart:
+    """What planted feedback trains: the setting or, if that is auto, what suits the profiles and the model."""
+    if settings.planted_trains != "auto":
+        return settings.planted_trains
+    if clicks_per_profile(tables) >= _LONG_PROFILES:
+        return "vectors"
+    return "labels" if model.compares_labels else "weights"
 
 
-def planted_loss(trust: dict[str, dict[str, Float[Tensor, "B S"]]], planted: Planted) -> Float[Tensor, ""]:
+def planted_loss(trust: Trust, planted: Planted) -> Float[Tensor, ""]:
     """Return the sum of `ranking_loss` over the views and sequences of `trust`."""
     losses = [
         ranking_loss(logits, planted.pairs[sequence], planted.weight)

@@ -11,6 +11,8 @@ WeightKind = Literal["tables", "matrices", "norms", "biases", "missing", "scalar
 """The kinds of weights of a model that decay can spare."""
 WEIGHT_KINDS: tuple[WeightKind, ...] = get_args(WeightKind)
 _TCE_SETTINGS = ("tce_rate", "tce_steps")
+PlantedPart = Literal["labels", "weights", "vectors"]
+"""What planted feedback trains, the larger part after the smaller."""
 _PLANTED_SETTINGS = ("planted_from", "planted_share", "planted_skips", "planted_trains")
 
 
@@ -89,10 +91,10 @@ class TrainingSettings:
     readers. 0: no skips; otherwise 2 or more."""
     planted_passes: int = 0
     """Passes over the profiles of all users before the first epoch, with the loss of planted feedback alone."""
-    planted_trains: Literal["auto", "weights", "vectors"] = "auto"
-    """What planted feedback trains. weights: the denoising weights alone. vectors: the vectors of words and stories,
-    too. auto: vectors, if profiles have at least eight clicks on average. Shorter profiles teach them who clicked which
-    story, and little that holds for new stories."""
+    planted_trains: Literal["auto"] | PlantedPart = "auto"
+    """What planted feedback trains. labels: how the categories of a profile make the trust in a story; then nothing
+    else does. weights: the denoising weights. vectors: also the encoders of stories. auto: vectors if profiles with two
+    or more clicks have at least eight on average; otherwise labels or, if the model does not compare them, weights."""
     teachers: int = 0
     """With `model.context`: train this many context views first, each with its own seed and every second one with
     `model.list_attention`, and let the model learn from the mean of their scores more than from the clicks. A mean
