@@ -70,8 +70,8 @@ FINDING = [
     Fault("a story shares labels with itself", LABELS, "(same.sum(2) - itself)", "same.sum(2)"),
     Fault("stories without labels share them", LABELS, " & known.unsqueeze(2)", ""),
     Fault("padding shares labels", LABELS, " & present.unsqueeze(1)", ""),
-    Fault("labels are not compared", MODEL, "labels=labels", "labels=None"),
-    Fault("labels of the same sequence twice", LABELS, "other.positions, itself=0", "own.positions, itself=0"),
+    Fault("labels are not compared", MODEL, "rows._replace(labels=labels_of(news))", "rows"),
+    Fault("labels of the same sequence twice", LABELS, "own, other, itself=0", "own, own, itself=0"),
     Fault("a negative slope", CALIBRATION, "if a <= 0:", "if False:"),
     Fault(
         "targets of 0 and 1",
@@ -83,11 +83,11 @@ FINDING = [
         "all stories count as much", CALIBRATION, "weight = weight / weight.mean()", "weight = torch.ones_like(weight)"
     ),
     Fault("the middle of trust left out", CALIBRATION, "b - a * middle / spread", "b"),
-    Fault("no fit after the planted passes", LOOP, "self._calibrate()\n        if not trains", "if not trains"),
+    Fault("no fit after the planted passes", LOOP, "self._calibrate()\n        if trained", "if trained"),
     Fault(
         "stories with random vectors count as met",
         LOOP,
-        "if not trains_vectors(self.settings, self.tables):",
+        'if trained_part(self.settings, self.tables, self.model) != "vectors":',
         "if False:",
     ),
     Fault(
@@ -100,7 +100,7 @@ FINDING = [
     Fault(
         "gradients reach vectors that are not to be trained", "models/drpn.py", "rows.stories.detach()", "rows.stories"
     ),
-    Fault("stories are encoded for nothing", STEPS, "(self.clicks or self._vectors)", "True"),
+    Fault("stories are encoded for nothing", STEPS, '(self.clicks or self._part == "vectors")', "True"),
     Fault("profiles of eight clicks are short", LOSS, ">= _LONG_PROFILES", "> _LONG_PROFILES"),
     Fault("one rule for all profiles", RULES, "weight.device) < 1 / 2", "weight.device) < 2"),
     Fault(
@@ -115,8 +115,16 @@ FINDING = [
     ),
     Fault("noise called real", FIT, "noise, real = planted", "real, noise = planted"),
     Fault("each process keeps its own fit", "training/shared.py", "self.ranks.copy_first(value)", "pass"),
-    Fault("a fast reader without labels", FAST, "        trust += evidence", "        pass"),
-    Fault("a fast reader without the constant", FAST, "(trust + constant)", "(trust)"),
+    Fault("a fast reader without labels", FAST, "labels.similarity * trust + evidence", "trust"),
+    Fault("a fast reader without the constant", FAST, "@ out + constant", "@ out"),
+    Fault("a fast reader that adds all of the similarities", FAST, "labels.similarity * trust", "trust"),
+    Fault(
+        "similarities stay in the trust",
+        LOOP,
+        'trust_labels_alone(self.model, part == "labels")',
+        "trust_labels_alone(self.model, False)",
+    ),
+    Fault("labels alone for long profiles", LOSS, 'return "vectors"', 'return "labels"'),
     Fault("weights by softmax", "models/drpn.py", "else self.calibration.log_probability(trust)", "else trust"),
 ]
 
@@ -143,7 +151,7 @@ GROUPS = [
             "tests/bundle/test_fast_reading.py",
             "-k",
             "labels or calibra or probabilities or finite or random or processes or as_much or fitted or drpn-planted "
-            "or met or long or half_of or left_out or alone",
+            "or as_met or which_stories or length_of or half_of or left_out or alone",
         ),
         FINDING,
     ),

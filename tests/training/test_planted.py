@@ -226,6 +226,8 @@ def test_what_is_trained_depends_on_the_length_of_profiles(name: str, trains: st
     tables = replace(tables, clicked=clicked)
     settings = TrainingSettings(planted=0.3, planted_trains=trains)  # type: ignore[arg-type]
     assert trained_part(settings, tables, loop.model) == expected
+    tables.news.category.zero_()  # a log without categories
+    assert trained_part(settings, tables, loop.model) == ("weights" if (trains, clicks) == ("auto", 7) else expected)
 
 
 def own_stories(loop: Loop) -> None:

@@ -21,7 +21,7 @@ def trained_part(settings: TrainingSettings, tables: Tables, model: ClickModel) 
         return settings.planted_trains
     if clicks_per_profile(tables) >= _LONG_PROFILES:
         return "vectors"
-    return "labels" if model.compares_labels else "weights"
+    return "labels" if model.compares_labels and bool(tables.news.category.any()) else "weights"
 
 
 def planted_loss(trust: Trust, planted: Planted) -> Float[Tensor, ""]:

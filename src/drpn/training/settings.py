@@ -94,7 +94,8 @@ class TrainingSettings:
     planted_trains: Literal["auto"] | PlantedPart = "auto"
     """What planted feedback trains. labels: how the categories of a profile make the trust in a story; then nothing
     else does. weights: the denoising weights. vectors: also the encoders of stories. auto: vectors if profiles with two
-    or more clicks have at least eight on average; otherwise labels or, if the model does not compare them, weights."""
+    or more clicks have at least eight on average; otherwise labels or, if there are none or the model does not compare
+    them, weights."""
     teachers: int = 0
     """With `model.context`: train this many context views first, each with its own seed and every second one with
     `model.list_attention`, and let the model learn from the mean of their scores more than from the clicks. A mean
