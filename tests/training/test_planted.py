@@ -411,9 +411,9 @@ def test_models_without_denoising_weights_are_refused(name: str, setting: str, d
 
 def test_only_models_that_compare_labels_learn_from_them() -> None:
     labels = TrainingSettings(planted=1, planted_trains="labels")
-    with pytest.raises(SettingsError, match="this drpn does not compare labels; choose weights or vectors"):
+    with pytest.raises(SettingsError, match="but drpn does not compare labels; choose weights or vectors"):
         check_planted("drpn", small("drpn"), labels)
-    with pytest.raises(SettingsError, match="this drpn-planted does not compare labels"):
+    with pytest.raises(SettingsError, match="but drpn-planted does not compare labels"):
         check_planted("drpn-planted", replace(small("drpn-planted"), compare_labels=False), labels)
     check_planted("drpn-planted", small("drpn-planted"), labels)
 

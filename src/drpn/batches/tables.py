@@ -33,8 +33,8 @@ class Tables:
     counts: "Counts | None" = None
     """With the live protocol, the counts as of each impression."""
     before_validation: int | None = None
-    """The first so many profiles hold no clicks of validation and test: with the live protocol those as of training's
-    impressions. None: all of them."""
+    """The number of profiles, the first ones, without clicks of validation and test: with the live protocol those as of
+    training's impressions. None: all of them."""
 
     @classmethod
     def from_dataset(

@@ -42,7 +42,7 @@ def check_planted(model: str, settings: Any, training: TrainingSettings) -> None
         )
     if training.planted_trains == "labels" and not network.compares_labels:
         raise SettingsError(
-            f"training.planted_trains is 'labels', but this {model} does not compare labels; choose weights or "
+            f"training.planted_trains is 'labels', but {model} does not compare labels; choose weights or "
             "vectors, or drpn-planted with model.compare_labels=true"
         )
     if "clicked" not in network.reads and not training.planted_skips:
