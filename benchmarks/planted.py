@@ -30,13 +30,17 @@ from shape import ShapeSettings, kept_shape
 from training import WARM, measure
 
 PLAIN, BEST = "drpn", "drpn-planted"
+VECTORS, LABELS = "training.planted_trains=vectors", "training.planted_trains=labels"
 KINDS: dict[str, tuple[str, list[str]]] = {
     PLAIN: (PLAIN, []),
-    "drpn, planted from skips": (PLAIN, ["training.planted=1", "training.planted_from=skips"]),
-    "drpn, planted from others": (PLAIN, ["training.planted=1", "training.planted_from=others"]),
-    BEST: (BEST, []),
+    "drpn, planted from skips": (PLAIN, ["training.planted=1", "training.planted_from=skips", VECTORS]),
+    "drpn, planted from others": (PLAIN, ["training.planted=1", "training.planted_from=others", VECTORS]),
+    "drpn-planted, trains vectors": (BEST, [VECTORS]),
+    "drpn-planted, trains labels": (BEST, [LABELS]),
 }
 """The measured trainings: name, model and settings."""
+PASSES = {"passes that train vectors": VECTORS, "passes that train labels": LABELS}
+"""The measured planted passes of `drpn-planted`, by name."""
 
 
 def pass_steps(model: ClickModel, tables: Tables, settings: TrainingSettings) -> Iterator[int]:
@@ -93,8 +97,10 @@ def main() -> None:
             rows.append(measure(name, settings, dataset, device, **how) | {"kind": kind})
             print(rows[-1], flush=True)
             torch.compiler.reset()
-    settings = load_settings(None, options.sets, model=BEST)
-    rows.append(measure_passes(settings, dataset, device, **how) | {"kind": "passes over profiles alone"})
+    for kind, part in PASSES.items():
+        settings = load_settings(None, [*options.sets, part], model=BEST)
+        rows.append(measure_passes(settings, dataset, device, **how) | {"kind": kind})
+        torch.compiler.reset()
     done = [row for row in rows if "samples" in row]
     speed = {
         kind: float(np.median([row["samples"]["per_s"] for row in done if row["kind"] == kind]))

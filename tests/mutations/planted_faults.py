@@ -100,7 +100,6 @@ FINDING = [
     Fault(
         "gradients reach vectors that are not to be trained", "models/drpn.py", "rows.stories.detach()", "rows.stories"
     ),
-    Fault("stories are encoded for nothing", STEPS, '(self.clicks or self._part == "vectors")', "True"),
     Fault("profiles of eight clicks are short", LOSS, ">= _LONG_PROFILES", "> _LONG_PROFILES"),
     Fault("one rule for all profiles", RULES, "weight.device) < 1 / 2", "weight.device) < 2"),
     Fault(

@@ -49,3 +49,17 @@ def test_planted_feedback_compiles_without_a_graph_break(
     torch.compiler.reset()
     compiled = torch.compile(loss, fullgraph=True, backend="eager")
     torch.testing.assert_close(compiled(news, planted), loss(news, planted))
+
+
+def test_evidence_of_labels_compiles_without_a_graph_break() -> None:
+    model, news = trained("drpn-planted"), newsroom()
+    stories = torch.arange(1, 21).view(2, 10)
+    profiles = Profiles(torch.arange(1, 3), stories[:, :4], stories[:, 4:])
+    planted = swap_clicks_and_skips(profiles, torch.ones(24), share=0.2, skips=3)
+
+    def loss(rows: NewsRows, part: Planted) -> Tensor:
+        return planted_loss(model.label_trust(rows, part.profiles), part)
+
+    torch.compiler.reset()
+    compiled = torch.compile(loss, fullgraph=True, backend="eager")
+    torch.testing.assert_close(compiled(news, planted), loss(news, planted))

@@ -3,7 +3,6 @@
 The training loss behind it is planted feedback (`training/planted.py`); docs/denoising.md tells what each part gives.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
 
@@ -52,13 +51,15 @@ class DrpnPlanted(Drpn):
                 # Departs from the paper: alpha is in proportion to sigmoid(a trust + b)
                 denoise.calibration = Calibration()
 
-    def aggregators(self) -> Iterator[tuple[str, str, DenoisingAggregator]]:
+    def aggregators(self) -> list[tuple[str, str, DenoisingAggregator]]:
         """The denoising aggregators, each after the names of its view and sequence."""
+        found = []
         for view in ("semantic", "collaborative") if self.settings.graph else ("semantic",):
             for sequence in self.reads:
                 denoise = self.view(view).side(sequence).denoise
                 if denoise is not None:
-                    yield view, sequence, denoise
+                    found.append((view, sequence, denoise))
+        return found
 
     def encode_news(self, news: NewsRows) -> Encoded:
         """As DRPN, with the labels of the stories."""
