@@ -33,9 +33,31 @@ def measure(runs: Sequence[Run]) -> Aucs:
         model = require_drpn(run.bundle().model.to(device))
         dataset = model.limit(run.dataset())
         clicks = read_clicks(model, Tables.from_dataset(dataset, device, moving=False), dataset)
-        assert clicks is not None, f"{run.facts['dataset']} has no read times"
+        if clicks is None:
+            raise SystemExit(
+                f"{run.facts['dataset']} has no read times; prepare logs that have the column read_seconds"
+            )
         by_seed.append(clicks.aucs)
     return {name: np.stack([aucs[name] for aucs in by_seed]) for name in by_seed[0]}
+
+
+def check_alike(by_model: Mapping[str, Sequence[Run]]) -> None:
+    """Stop unless all runs have one dataset, each model the same seeds, and its runs the same settings."""
+    seeds = {
+        model: sorted(run.facts["settings"]["training"]["seed"] for run in runs) for model, runs in by_model.items()
+    }
+    if len({tuple(own) for own in seeds.values()}) > 1:
+        raise SystemExit(f"models have different seeds: {seeds}; give runs of the same seeds")
+    for name in ("dataset_files", "commit"):
+        if len({str(run.facts[name]) for runs in by_model.values() for run in runs}) > 1:
+            raise SystemExit(f"runs differ in {name}; give runs on one dataset by one version")
+    for model, runs in by_model.items():
+        others = [{**run.facts["settings"]["training"], "seed": 0} for run in runs]
+        if (
+            any(other != others[0] for other in others)
+            or len({str(run.facts["settings"]["model"]) for run in runs}) > 1
+        ):
+            raise SystemExit(f"runs of {model} differ in more than their seed; give runs with the same settings")
 
 
 def auc_rows(measured: Mapping[str, Aucs]) -> list[str]:
@@ -102,6 +124,7 @@ def main() -> None:
     for path in options.runs:
         run = Run.open(path)
         by_model.setdefault(run.facts["model"], []).append(run)
+    check_alike(by_model)
     measured = {model: measure(runs) for model, runs in by_model.items()}
     lines = page(measured, [run for runs in by_model.values() for run in runs])
     options.page.write_text("\n".join(lines) + "\n", encoding="utf-8")

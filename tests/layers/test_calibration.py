@@ -81,3 +81,10 @@ def test_gradients_reach_trust_alone() -> None:
     assert trust.grad.all()
     assert not list(calibration.parameters())
     assert set(calibration.state_dict()) == {"slope", "offset"}
+
+
+def test_trust_that_differs_by_rounding_alone_is_not_fitted() -> None:
+    calibration, chance = Calibration(), torch.Generator().manual_seed(0)
+    trust = 3 + 1e-6 * torch.randn(100, generator=chance)
+    calibration.fit(trust, torch.rand(100, generator=chance) < 0.5, torch.ones(100))
+    assert (float(calibration.slope), float(calibration.offset)) == (1.0, 0.0)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from torch import Tensor
 
 from contract_cases import impressions, newsroom, trained
@@ -188,6 +189,17 @@ def test_planted_feedback_can_train_the_evidence_of_labels_alone(clicks: bool) -
     torch.testing.assert_close(others, of_clicks)
 
 
+def test_a_model_that_is_trained_again_has_its_similarities_back(tmp_path: Path) -> None:
+    first = toy("drpn-planted", planted_trains="labels", planted_passes=0)(tmp_path)
+    first.run(lambda _: 0.5, resume=False)
+    (tmp_path / "again").mkdir()
+    again = replace(first, settings=replace(first.settings, planted_trains="weights"), folder=tmp_path / "again")
+    factors = [value for name, value in first.model.named_buffers() if name.endswith("similarity")]
+    assert [float(value) for value in factors] == [0.0] * 4
+    again.run(lambda _: 0.5, resume=False)
+    assert [float(value) for value in factors] == [1.0] * 4
+
+
 def test_with_labels_alone_similarities_are_left_out_of_the_trust(tmp_path: Path) -> None:
     loops = {trains: toy("drpn-planted", planted_trains=trains)(tmp_path / trains) for trains in ("labels", "weights")}
     for trains, loop in loops.items():
@@ -226,8 +238,15 @@ def test_what_is_trained_depends_on_the_length_of_profiles(name: str, trains: st
     tables = replace(tables, clicked=clicked)
     settings = TrainingSettings(planted=0.3, planted_trains=trains)  # type: ignore[arg-type]
     assert trained_part(settings, tables, loop.model) == expected
-    tables.news.category.zero_()  # a log without categories
-    assert trained_part(settings, tables, loop.model) == ("weights" if (trains, clicks) == ("auto", 7) else expected)
+    for column in (tables.news.category, tables.news.subcategory):
+        column[:] = 1  # a log with one category
+    if trains == "labels":
+        with pytest.raises(TrainingError, match="the stories have fewer than two categories; choose weights or"):
+            trained_part(settings, tables, loop.model)
+    else:
+        assert trained_part(settings, tables, loop.model) == ("weights" if expected == "labels" else expected)
+    tables.news.subcategory[:5] = 2
+    assert trained_part(settings, tables, loop.model) == expected
 
 
 def own_stories(loop: Loop) -> None:
@@ -319,9 +338,16 @@ def test_planted_passes_learn_to_find_planted_stories(tmp_path: Path) -> None:
     assert min(after.values()) > 0.8, after
 
 
-def test_planted_passes_can_be_stopped_and_resumed(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    chosen = {"planted": 0.5, "planted_passes": 2, "epochs": 1}
+@pytest.mark.parametrize(("name", "trains"), [("drpn", "auto"), ("drpn-planted", "labels")])
+def test_planted_passes_can_be_stopped_and_resumed(
+    name: str, trains: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = {"planted": 0.5, "planted_passes": 2, "epochs": 1, "name": name, "planted_trains": trains}
     whole = train_small(data, tmp_path / "whole", **chosen)
+    similarities = [
+        value for key, value in load_file(next(whole.rglob("model.safetensors"))).items() if "similarity" in key
+    ]
+    assert [float(value) for value in similarities] == [0.0] * (4 if trains == "labels" else 0)
     asked, stops = [], 30
 
     class StopSoon:
@@ -434,6 +460,11 @@ def test_weights_that_planted_feedback_trains_need_it() -> None:
     with pytest.raises(SettingsError, match=r"fitted to planted skips, but training\.planted_skips is 0"):
         check_planted("drpn-planted", small("drpn-planted"), without_skips)
     check_planted("drpn-planted", replace(small("drpn-planted"), skipped=False), without_skips)
+    few, defaults = replace(small("drpn-planted"), max_skipped=3), training_defaults("drpn-planted")
+    with pytest.raises(SettingsError, match=r"planted_skips is 3, not below model\.max_skipped, 3; lower it, or set"):
+        check_planted("drpn-planted", few, defaults)
+    check_planted("drpn-planted", replace(few, max_skipped=4), defaults)
+    check_planted("drpn-planted", few, replace(defaults, planted_from="skips"))
     expected = (
         r"training\.planted is 0\.3 and training\.planted_passes is 12, .* set both to 0 or choose from drpn, drpn-g"
     )

@@ -1,6 +1,6 @@
 """Planted feedback: profiles in which some stories are put in the wrong sequence, to train denoising weights.
 
-No labels are needed: it is known which stories were planted. Planted stories must not differ from the others by
+No marked noise is needed: it is known which stories were planted. Planted stories must not differ from the others by
 anything but the taste of the reader. By popularity they do not: everything planted was clicked by somebody, or is drawn
 in proportion to how often it is clicked. Nothing here waits for the device, and all shapes are fixed, so that it can be
 part of a captured step.

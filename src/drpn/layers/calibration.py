@@ -10,6 +10,9 @@ from torch.nn.functional import logsigmoid, softplus
 
 from drpn.layers.linear import at_least_float32
 
+_SAME = 1e-5
+"""Trust whose standard deviation is a smaller share of its mean differs by rounding alone."""
+
 
 class Calibration(nn.Module):
     """The probability sigmoid(a trust + b) that a story is real, with a >= 0; a = 1 and b = 0 until `fit` is called.
@@ -35,13 +38,13 @@ class Calibration(nn.Module):
 
         With Platt's targets, a little below 1 and above 0, a and b are finite even if trust separates both kinds. If
         noise is trusted more than real stories, a is 0 and all probabilities are equal. Without stories of both kinds,
-        or if all have the same trust, a and b stay as they are.
+        or if all have the same trust up to rounding, a and b stay as they are.
         """
         trust, real, weight = trust.double().cpu(), real.cpu(), weight.double().cpu()
         if real.all() or not real.any() or not weight.any():
             return
         spread, middle = trust.std(correction=0), trust.mean()
-        if not spread:
+        if spread < _SAME * middle.abs().clamp(min=1):
             return
         weight = weight / weight.mean()
         true, false = (weight * real).sum(), (weight * ~real).sum()

@@ -45,7 +45,7 @@ class DrpnPlanted(Drpn):
         super().__init__(settings, shape)
         for _, _, denoise in self.aggregators():
             if settings.compare_labels:
-                # Departs from the paper: labels are evidence for the trust, besides s^p and s^n of Eq. 6
+                # Departs from the paper: labels are evidence for the trust, besides or instead of s^p and s^n of Eq. 6
                 denoise.evidence = LabelEvidence(opposite=denoise.opposite)
             if settings.weights == "probability":
                 # Departs from the paper: alpha is in proportion to sigmoid(a trust + b)
@@ -53,13 +53,13 @@ class DrpnPlanted(Drpn):
 
     def aggregators(self) -> list[tuple[str, str, DenoisingAggregator]]:
         """The denoising aggregators, each after the names of its view and sequence."""
-        found = []
+        present = []
         for view in ("semantic", "collaborative") if self.settings.graph else ("semantic",):
             for sequence in self.reads:
                 denoise = self.view(view).side(sequence).denoise
                 if denoise is not None:
-                    found.append((view, sequence, denoise))
-        return found
+                    present.append((view, sequence, denoise))
+        return present
 
     def encode_news(self, news: NewsRows) -> Encoded:
         """As DRPN, with the labels of the stories."""

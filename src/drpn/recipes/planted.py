@@ -12,7 +12,7 @@ from drpn.training.planted import trained_part
 from drpn.training.settings import TrainingSettings
 
 _PARTS = {
-    "labels": "how categories make the trust in a story",
+    "labels": "the evidence of categories, which alone makes the trust in a story",
     "weights": "the denoising weights",
     "vectors": "the denoising weights and the encoders of stories",
 }
@@ -49,11 +49,22 @@ def check_planted(model: str, settings: Any, training: TrainingSettings) -> None
         raise SettingsError(
             f"training.planted_skips is 0, but {model} reads skipped stories alone; set it to 2 or more"
         )
-    if probabilities and "skipped" in network.reads and not training.planted_skips:
-        raise SettingsError(
-            "model.weights is 'probability', which is fitted to planted skips, but training.planted_skips is 0; set it "
-            "to 2 or more, or model.weights=softmax"
-        )
+    if probabilities and "skipped" in network.reads:
+        _check_planted_skips(settings.max_skipped, training)
+
+
+def _check_planted_skips(most: int | None, training: TrainingSettings) -> None:
+    """Raise a SettingsError if no skip is planted to which probabilities are fitted; `most` skips are read."""
+    skips = training.planted_skips
+    if not skips:
+        problem = "training.planted_skips is 0; set it to 2 or more"
+    elif training.planted_from == "others" and most is not None and most <= skips:
+        problem = f"training.planted_skips is {skips}, not below model.max_skipped, {most}; lower it"
+    else:
+        return
+    raise SettingsError(
+        f"model.weights is 'probability', which is fitted to planted skips, but {problem}, or set model.weights=softmax"
+    )
 
 
 def planted_reads(reads: tuple[str, ...], training: TrainingSettings) -> tuple[str, ...]:

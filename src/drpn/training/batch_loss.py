@@ -57,7 +57,7 @@ class BatchLoss:
         self._dropped = torch.zeros((), dtype=torch.int64, device=self.device)
         swaps = self.settings.plants and self.settings.planted_from != "others"
         self._odds = click_odds(self.tables).to(self.device) if swaps else None
-        self._part = trained_part(self.settings, self.tables, self.model)
+        self._part = trained_part(self.settings, self.tables, self.model) if self.settings.plants else None
 
     @property
     def device(self) -> torch.device:

@@ -129,7 +129,7 @@ class Loop:
         best: dict[str, Tensor],
         checkpoints: Checkpoints,
     ) -> None:
-        """Train the denoising weights on planted feedback in the profiles of all users, before the first epoch."""
+        """Train on planted feedback alone, in the profiles of `profile_plan`, before the first epoch."""
         if state.planted_passes == self.settings.planted_passes:
             return
         step = self._stepper(optimiser, clicks=False)
@@ -153,6 +153,8 @@ class Loop:
 
     def _calibrate(self) -> None:
         """Fit the probabilities of denoising weights to planted feedback."""
+        if not (self.settings.plants and self.model.calibrations()):
+            return
         calibrate(BatchLoss(self.model, self.tables, self.settings, clicks=False))
         if self._shared is not None:
             self._shared.share_calibrations()

@@ -7,6 +7,7 @@ from torch.nn.functional import softplus
 
 from drpn.batches.planted import Pairs, Planted, clicks_per_profile
 from drpn.batches.tables import Tables
+from drpn.errors import TrainingError
 from drpn.layers.linear import at_least_float32
 from drpn.models.base import ClickModel, Trust
 from drpn.training.settings import PlantedPart, TrainingSettings
@@ -16,12 +17,23 @@ _LONG_PROFILES = 8.0
 
 
 def trained_part(settings: TrainingSettings, tables: Tables, model: ClickModel) -> PlantedPart:
-    """What planted feedback trains: the setting or, if that is auto, what suits the profiles and the model."""
+    """What planted feedback trains: the setting or, if that is auto, what suits profiles, stories and model."""
+    if settings.planted_trains == "labels" and not _labels_differ(tables):
+        raise TrainingError(
+            "training.planted_trains is 'labels', but the stories have fewer than two categories; choose weights or "
+            "vectors"
+        )
     if settings.planted_trains != "auto":
         return settings.planted_trains
     if clicks_per_profile(tables) >= _LONG_PROFILES:
         return "vectors"
-    return "labels" if model.compares_labels and bool(tables.news.category.any()) else "weights"
+    return "labels" if model.compares_labels and _labels_differ(tables) else "weights"
+
+
+def _labels_differ(tables: Tables) -> bool:
+    """Whether the stories have two or more categories, or two or more subcategories."""
+    columns = (tables.news.category, tables.news.subcategory)
+    return any(len(torch.unique(column[column != 0])) > 1 for column in columns)
 
 
 def planted_loss(trust: Trust, planted: Planted) -> Float[Tensor, ""]:

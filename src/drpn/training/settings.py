@@ -90,12 +90,13 @@ class TrainingSettings:
     planted_from others or both: skips that are overwritten, one by a click of the reader, the others by clicks of other
     readers. 0: no skips; otherwise 2 or more."""
     planted_passes: int = 0
-    """Passes over the profiles of all users before the first epoch, with the loss of planted feedback alone."""
+    """Passes over the profiles of all users, with the live protocol of training's impressions, before the first epoch,
+    with the loss of planted feedback alone."""
     planted_trains: Literal["auto"] | PlantedPart = "auto"
-    """What planted feedback trains. labels: how the categories of a profile make the trust in a story; then nothing
-    else does. weights: the denoising weights. vectors: also the encoders of stories. auto: vectors if profiles with two
-    or more clicks have at least eight on average; otherwise labels or, if there are none or the model does not compare
-    them, weights."""
+    """What planted feedback trains. labels: only the evidence of categories; the trust in a story is then this evidence
+    alone. weights: the denoising weights. vectors: also the encoders of stories. auto: vectors if profiles with two or
+    more clicks have at least eight on average; otherwise labels or, if there are fewer than two categories or the model
+    does not compare them, weights."""
     teachers: int = 0
     """With `model.context`: train this many context views first, each with its own seed and every second one with
     `model.list_attention`, and let the model learn from the mean of their scores more than from the clicks. A mean
