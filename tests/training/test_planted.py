@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import torch
@@ -26,7 +27,7 @@ from drpn.errors import SettingsError, TrainingError
 from drpn.layers.news import forget_met
 from drpn.ranks import Ranks
 from drpn.recipes.planted import check_planted, planted_reads
-from drpn.recipes.settings import training_defaults
+from drpn.recipes.settings import load_settings, training_defaults
 from drpn.training.batch_loss import BatchLoss, Samples
 from drpn.training.calibrate import calibrate
 from drpn.training.checkpoint import Checkpoints, TrainingState
@@ -34,7 +35,7 @@ from drpn.training.loop import CHECKPOINT, Loop
 from drpn.training.loss import click_loss
 from drpn.training.optimiser import build_optimiser
 from drpn.training.planted import planted_loss, ranking_loss, trained_part
-from drpn.training.settings import TrainingSettings
+from drpn.training.settings import PlantedPart, TrainingSettings
 from drpn.training.shared import SharedModel
 from drpn.training.steps import choose_stepper
 from drpn.training.stopping import Stopped
@@ -433,6 +434,12 @@ def test_models_without_denoising_weights_are_refused(name: str, setting: str, d
     with pytest.raises(SettingsError, match=expected):
         train_small(data, tmp_path / "run", name, **{setting: 2})
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("part", ["auto", *get_args(PlantedPart)])
+def test_every_part_can_be_chosen_in_settings(part: str) -> None:
+    settings = load_settings(None, [f"training.planted_trains={part}"], model="drpn-planted")
+    assert settings.training.planted_trains == part
 
 
 def test_only_models_that_compare_labels_learn_from_them() -> None:

@@ -92,7 +92,7 @@ class TrainingSettings:
     planted_passes: int = 0
     """Passes over the profiles of all users, with the live protocol of training's impressions, before the first epoch,
     with the loss of planted feedback alone."""
-    planted_trains: Literal["auto"] | PlantedPart = "auto"
+    planted_trains: Literal["auto", "labels", "weights", "vectors"] = "auto"
     """What planted feedback trains. labels: only the evidence of categories; the trust in a story is then this evidence
     alone. weights: the denoising weights. vectors: also the encoders of stories. auto: vectors if profiles with two or
     more clicks have at least eight on average; otherwise labels or, if there are fewer than two categories or the model
