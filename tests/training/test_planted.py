@@ -24,7 +24,8 @@ from drpn.batches.planted import (
 )
 from drpn.batches.samples import Plan
 from drpn.errors import SettingsError, TrainingError
-from drpn.layers.news import forget_met
+from drpn.layers.news import IdVectors, forget_met
+from drpn.models.base import ClickModel
 from drpn.ranks import Ranks
 from drpn.recipes.planted import check_planted, planted_reads
 from drpn.recipes.settings import load_settings, training_defaults
@@ -237,7 +238,7 @@ def test_what_is_trained_depends_on_the_length_of_profiles(name: str, trains: st
     clicked[1:20, :clicks] = 1
     clicked[20:, :1] = 1  # a single click is nothing to plant among
     tables = replace(tables, clicked=clicked)
-    settings = TrainingSettings(planted=0.3, planted_trains=trains)  # type: ignore[arg-type]
+    settings = load_settings(None, [f"training.planted_trains={trains}"], model=name).training
     assert trained_part(settings, tables, loop.model) == expected
     for column in (tables.news.category, tables.news.subcategory):
         column[:] = 1  # a log with one category
@@ -257,6 +258,13 @@ def own_stories(loop: Loop) -> None:
     loop.tables.clicked.zero_()
     loop.tables.skipped.zero_()
     loop.tables.clicked[1:, :2] = torch.arange(1, 59).view(29, 2)
+
+
+def met_stories(model: ClickModel) -> list[int]:
+    """The stories with an id vector of their own."""
+    (vectors,) = (module for module in model.modules() if isinstance(module, IdVectors))
+    stories: list[int] = vectors.met.nonzero().flatten().tolist()
+    return stories
 
 
 def toy_step(planted: float, model: str = "drpn", **training: object) -> tuple[Loop, Plan]:
@@ -382,8 +390,7 @@ def test_stories_count_as_met_if_their_vectors_were_trained(trains: str, tmp_pat
     loop = toy("drpn-planted", planted_passes=1, planted_trains=trains)(tmp_path)
     own_stories(loop)
     loop._planted_passes(build_optimiser(loop.model, loop.settings), TrainingState(), {}, Checkpoints(None))
-    met = loop.model.id.met.nonzero().flatten().tolist()  # type: ignore[union-attr, operator]
-    assert met == (list(range(59)) if trains == "vectors" else [])  # 0 is that of padding
+    assert met_stories(loop.model) == (list(range(59)) if trains == "vectors" else [])  # 0 is that of padding
 
 
 def test_processes_tell_each_other_which_stories_planted_passes_met(
@@ -397,7 +404,7 @@ def test_processes_tell_each_other_which_stories_planted_passes_met(
     met = dict[int, list[int]]()
 
     def watched(losses: BatchLoss) -> None:
-        met[id(losses.model)] = losses.model.id.met.nonzero().flatten().tolist()  # type: ignore[union-attr, operator]
+        met[id(losses.model)] = met_stories(losses.model)
         calibrate(losses)
         if losses.model is loops[1].model:  # as if another machine had rounded in another way
             losses.model.calibrations()["semantic"]["clicked"].slope += 1.0

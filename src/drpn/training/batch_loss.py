@@ -88,8 +88,9 @@ class BatchLoss:
     def loss(self, news: NewsRows, batch: Batch, planted: Planted | None = None) -> Float[Tensor, ""]:
         """The loss of a batch with positions into the stories, which are encoded once."""
         device = batch.candidates.device
-        encoded = self._encode(news, device) if self.clicks or self._part != "labels" else None
+        fixed = self._encode_fixed(news, device) if self._part == "weights" and not self.clicks else None
         with matrix_precision(self.settings.precision, device):
+            encoded = self.model.encode_news(news) if self.clicks or self._part == "vectors" else fixed
             scores = self.model.score(encoded, batch) if self.clicks else None
             trust = {} if planted is None else self._trust(news, encoded, planted.profiles)
         losses = [] if scores is None else [self._click_loss(scores, batch)]
@@ -97,11 +98,10 @@ class BatchLoss:
             losses.append((self.settings.planted if self.clicks else 1.0) * planted_loss(trust, planted))
         return losses[0] if len(losses) == 1 else losses[0] + losses[1]
 
-    def _encode(self, news: NewsRows, device: torch.device) -> Any:
-        """The encoded stories; without gradients if nothing trains their encoders."""
-        learned = torch.is_grad_enabled() and (self.clicks or self._part == "vectors")
+    def _encode_fixed(self, news: NewsRows, device: torch.device) -> Any:
+        """The encoded stories, where nothing trains their encoders."""
         # a context of its own: some versions of torch keep the weights that it casts, here without their gradients
-        with matrix_precision(self.settings.precision, device), torch.set_grad_enabled(learned):
+        with matrix_precision(self.settings.precision, device), torch.no_grad():
             return self.model.encode_news(news)
 
     def _trust(self, news: NewsRows, encoded: Any, profiles: Profiles) -> Trust:
