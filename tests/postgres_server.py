@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -15,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from waiting import wait_until
 
 SUPERUSER, PASSWORD = "drpn", "s3cret/word"
 
@@ -57,11 +58,7 @@ class PostgresServer:
                 cwd=self.folder,
                 **self._user,
             )
-        end = time.monotonic() + 120
-        while self._run("pg_isready", "-h", self.folder, "-p", self.port, check=False).returncode:
-            assert self._process.poll() is None, (self.folder / "log").read_text()
-            assert time.monotonic() < end, "the server does not answer"
-            time.sleep(0.05)
+        wait_until(self._answers, pause=0.05)
 
     def kill(self) -> None:
         """Kill the server and all its processes at once, as a machine that loses its power does."""
@@ -86,6 +83,11 @@ class PostgresServer:
         name = f"t{next(self._numbers)}"
         self._run("createdb", "-h", self.folder, "-p", self.port, "-U", SUPERUSER, name)
         return f"postgresql://{SUPERUSER}@/{name}?host={self.folder}&port={self.port}"
+
+    def _answers(self) -> bool:
+        assert self._process is not None
+        assert self._process.poll() is None, (self.folder / "log").read_text()
+        return not self._run("pg_isready", "-h", self.folder, "-p", self.port, check=False).returncode
 
     def _run(self, program: str, *arguments: object, check: bool = True) -> subprocess.CompletedProcess[bytes]:
         done = subprocess.run(

@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from small_comparison import Notes
 from small_training import AS_COMMAND, COMMAND, small, train_small
 from terminal import start_command
 from test_output import fill
+from waiting import wait_until
 
 HOLD = """
 import sys, time
@@ -184,14 +184,6 @@ print(done)
     assert sum(int(out) for out, _ in outputs) > 4
     assert (tmp_path / "out" / "a").read_text() == (tmp_path / "out" / "b").read_text()
     assert names(tmp_path) == ["out"]
-
-
-def wait_until(condition: Callable[[], bool], process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + 120
-    while not condition():
-        assert process.poll() is None, process.communicate()[1]
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
 
 
 @pytest.fixture(scope="module")

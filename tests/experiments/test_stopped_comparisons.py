@@ -17,6 +17,7 @@ from drpn.training.loop import CHECKPOINT
 from small_comparison import SETS, Notes
 from small_training import curve, reached
 from terminal import start_command
+from waiting import wait_until
 
 LONG = [*SETS, "training.epochs=12", "training.patience=12", "training.save_seconds=0"]
 COMMAND = ["--models", "nrms", "--seeds", "2", *(word for assignment in LONG for word in ("--set", assignment))]
@@ -38,11 +39,8 @@ def start(data: Path, tmp_path: Path) -> Iterator[Start]:
         command = ("compare", data, "--out", tmp_path / "out", *COMMAND, *options)
         process = start_command(*command, start_new_session=True)
         started.append(process)
-        deadline = time.monotonic() + 120
-        while not all(reached(tmp_path / "out" / "runs" / name / CHECKPOINT) >= (2, 0) for name in runs):
-            assert process.poll() is None, process.communicate()[1]
-            assert time.monotonic() < deadline
-            time.sleep(0.005)
+        checkpoints = [tmp_path / "out" / "runs" / name / CHECKPOINT for name in runs]
+        wait_until(lambda: all(reached(path) >= (2, 0) for path in checkpoints), process, pause=0.005)
         return process
 
     yield run

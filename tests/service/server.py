@@ -7,13 +7,13 @@ import re
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from terminal import start_command
+from waiting import wait_until
 
 _ADDRESS = re.compile(r"serving at http://([\d.]+):(\d+)")
 ONE, FOUR = (), ("--workers", 4)
@@ -79,12 +79,7 @@ class Server:
 
     def wait_for_workers(self, count: int) -> None:
         """Wait until this many workers answer."""
-        end = time.monotonic() + 120
-        while time.monotonic() < end:
-            if figure(self.call("GET", "/metrics")[1], "drpn_workers") == count:
-                return
-            time.sleep(0.1)
-        raise AssertionError("".join(self.lines))
+        wait_until(lambda: figure(self.call("GET", "/metrics")[1], "drpn_workers") == count, pause=0.1)
 
     def kill(self) -> None:
         """Kill the process and all its workers at once."""

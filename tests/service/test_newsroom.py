@@ -17,6 +17,7 @@ from drpn.service.requests import RankRequest
 from drpn.service.users import KnownUser
 from drpn.store.records import Click, Erased, Impression, Shown, Story
 from live_newsroom import CPU, END, REPLAYED, STORIES, VIEWS, Made, Running, running, scores
+from waiting import wait_until
 
 
 def everything(room: Running, user: str | None, **options: Any) -> dict[str, float]:
@@ -228,11 +229,8 @@ def test_rankings_are_logged(room: Running) -> None:
     assert answer.impression_id is not None
     room.newsroom.rank(RankRequest("u2", tuple(STORIES)))
     name, ids = answer.impression_id, tuple(story.news_id for story in answer.stories)
-    logged = {}
-    for _ in range(100):
-        if logged := room.store.rankings([name]):
-            break
-        __import__("time").sleep(0.05)
+    wait_until(lambda: bool(room.store.rankings([name])))
+    logged = room.store.rankings([name])
     assert logged[name].news_ids == ids
     assert logged[name].scores == pytest.approx(tuple(story.score for story in answer.stories))
     assert (logged[name].bundle, logged[name].variant, logged[name].user_id) == ("counts", "a", "u1")

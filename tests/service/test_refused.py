@@ -251,7 +251,7 @@ def test_a_ranking_that_never_ends(connect: Connect, stand_in: StandIn) -> None:
     answer = client.post("/v1/rank", json={"user_id": "anna"})
     refused(answer, 503, "timeout")
     assert answer.headers["retry-after"] == "1"
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 30
 
 
 def test_a_slow_body(connect: Connect) -> None:
@@ -261,7 +261,7 @@ def test_a_slow_body(connect: Connect) -> None:
         sent = []
 
         async def receive() -> Any:
-            await asyncio.sleep(10)
+            await asyncio.sleep(60)
 
         async def send(message: Any) -> None:
             sent.append(message)

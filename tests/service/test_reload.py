@@ -5,13 +5,13 @@ import os
 import shutil
 import signal
 import threading
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from service.server import FOUR, ONE, Client, Server, exchange, serving
+from waiting import wait_until
 
 
 @pytest.mark.parametrize("reloads", [5, pytest.param(50, marks=pytest.mark.slow)])
@@ -68,9 +68,7 @@ def test_a_worker_that_starts_later_has_the_new_bundle(run_path: Path, tmp_path:
         # a reload while a worker is missing or loads must not leave it behind
         assert server.call("POST", "/v1/reload", {"bundle": "third"})[0] == 200
         os.kill(old[1], signal.SIGKILL)
-        end = time.monotonic() + 60
-        while time.monotonic() < end and (set(server.workers()) & set(old) or len(server.workers()) < 2):
-            time.sleep(0.1)
+        wait_until(lambda: not set(server.workers()) & set(old) and len(server.workers()) == 2, pause=0.1)
         server.wait_for_workers(2)
         assert ranking_bundles(server.clients()) == ["third", "third"]
 

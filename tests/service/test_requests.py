@@ -23,6 +23,7 @@ from drpn.service.signing import PREFIX, load_key
 from drpn.service.variants import Variant
 from drpn.store.records import Click, Impression, Shown, Story
 from live_newsroom import STORIES, Made, Running, running, scores
+from waiting import ENOUGH
 
 ALL = tuple(STORIES)
 
@@ -182,13 +183,13 @@ def test_a_slow_model_is_replaced_by_popular_stories(
         compute, hold = Desk.scores, threading.Event()
 
         def slow(desk: Desk, *arguments: Any, **options: Any) -> Any:
-            hold.wait(5)
+            hold.wait(30)
             return compute(desk, *arguments, **options)
 
         monkeypatch.setattr(Desk, "scores", slow)
         began = time.perf_counter()
         answer = room.newsroom.rank(RankRequest("me", ALL, ("n10",), 5, diversity=0.5))
-        assert time.perf_counter() - began < 3
+        assert time.perf_counter() - began < 15
         assert answer.fallback
         assert answer.stories[0].news_id == STORIES[4]
         assert not {STORIES[2], "n10"} & set(scores(answer))
@@ -208,7 +209,7 @@ def test_too_many_requests_are_refused(tmp_path: Path, made: Made, monkeypatch: 
         compute, hold = Desk.scores, threading.Event()
 
         def slow(desk: Desk, *arguments: Any, **options: Any) -> Any:
-            hold.wait(20)
+            hold.wait(ENOUGH)
             return compute(desk, *arguments, **options)
 
         monkeypatch.setattr(Desk, "scores", slow)
@@ -217,7 +218,7 @@ def test_too_many_requests_are_refused(tmp_path: Path, made: Made, monkeypatch: 
             room.newsroom.submit(RankRequest("u1", ALL))
         assert refused.value.retry_after > 0
         hold.set()
-        assert all(future.result(10).stories for future in waiting)
+        assert all(future.result(ENOUGH).stories for future in waiting)
         assert room.newsroom.rank(RankRequest("u1", ALL)).stories
         assert room.newsroom.figures().refused == 1
 

@@ -7,7 +7,7 @@ import signal
 import socket
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from drpn.service.workers.channel import as_error, as_facts
 from drpn.service.workers.folder import remove_left_behind, shared_folder
 from service.server import Server, figure, serving, start
 from terminal import start_command
+from waiting import wait_until
 
 KEY = "k" * 40
 
@@ -25,13 +26,6 @@ KEY = "k" * 40
 def server(run_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with serving(run_path, tmp_path_factory.mktemp("workers") / "store.db", "--workers", 3) as started:
         yield started
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def is_running(process: int) -> bool:
@@ -56,8 +50,8 @@ def test_metrics_are_sums_whoever_is_asked(server: Server) -> None:
         def risen(name: str, by: float, client=client) -> bool:
             return figure(client.call("GET", "/metrics")[1], name) - figure(before, name) == by
 
-        wait_for(lambda: risen("drpn_rankings_total", 6), 10)
-        wait_for(lambda: risen("drpn_batches_total", 6), 10)
+        wait_until(lambda: risen("drpn_rankings_total", 6), pause=0.05)
+        wait_until(lambda: risen("drpn_batches_total", 6), pause=0.05)
         text = client.call("GET", "/metrics")[1]
         assert sum(float(line.split()[-1]) for line in text.splitlines() if line.startswith(ranked)) >= 6
         assert figure(text, "drpn_reader_hits_total") + figure(text, "drpn_reader_misses_total") >= 6
@@ -88,7 +82,7 @@ def test_a_killed_worker_is_replaced_and_its_counts_stay(server: Server) -> None
     before = server.call("GET", "/metrics")[1]
     killed = clients[0].worker
     os.kill(killed, signal.SIGKILL)
-    wait_for(lambda: killed not in server.workers() and len(server.workers()) == 3)
+    wait_until(lambda: killed not in server.workers() and len(server.workers()) == 3)
     server.wait_for_workers(3)
     for client in server.clients():
         text = client.call("GET", "/metrics")[1]
@@ -159,7 +153,7 @@ def test_workers_stop_without_their_supervisor(run_path: Path, tmp_path: Path) -
     server = start(run_path, tmp_path / "store.db", "--workers", 2)
     workers = server.workers()
     server.process.kill()
-    wait_for(lambda: not any(map(is_running, workers)))
+    wait_until(lambda: not any(map(is_running, workers)))
     server.stop(signal.SIGKILL)
     assert not (tmp_path / "store.db-wal").exists(), "they did not close the store"
 

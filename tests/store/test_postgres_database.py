@@ -55,11 +55,11 @@ class Gate:
     def __init__(self, store: Any) -> None:
         self._open, self._reached = threading.Event(), threading.Event()
         self._done = store._writer.submit(self._hold)
-        assert self._reached.wait(10)
+        assert self._reached.wait(ENOUGH)
 
     def _hold(self, _connection: object) -> None:
         self._reached.set()
-        self._open.wait(10)
+        self._open.wait(ENOUGH)
 
     def open(self) -> None:
         self._open.set()
@@ -232,6 +232,7 @@ def test_processes_that_open_an_empty_database_at_once(url: str) -> None:
     program = """
 import sys
 from drpn.store.opening import open_store
+from waiting import ENOUGH
 store = open_store(sys.argv[1])
 print(store.mark("anna"), store.derived_key("ids").hex())
 store.close()

@@ -23,6 +23,7 @@ from drpn.store.settings import StoreSettings
 from drpn.store.sqlite import schema
 from drpn.store.sqlite.store import SqliteStore
 from drpn.store.sqlite.wiping import Wiper, empty_log
+from waiting import ENOUGH, wait_until
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -55,11 +56,11 @@ class Gate:
     def __init__(self, store: SqliteStore) -> None:
         self._open, self._reached = threading.Event(), threading.Event()
         self._done = store._writer.submit(self._hold)
-        self._reached.wait(10)
+        self._reached.wait(ENOUGH)
 
     def _hold(self, _connection: sqlite3.Connection) -> None:
         self._reached.set()
-        self._open.wait(10)
+        self._open.wait(ENOUGH)
 
     def open(self) -> None:
         self._open.set()
@@ -181,10 +182,7 @@ def test_cancelled_changes_are_not_written(store: SqliteStore) -> None:
 def test_rankings_are_written_without_other_changes(file: Path) -> None:
     store = opened(file, StoreSettings(ranking_seconds=0.05))
     store.append_rankings([LoggedRanking("r", "anna", NOW, "b", "A", ("a",))])
-    deadline = time.monotonic() + 10
-    while not store.rankings(["r"]) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert store.rankings(["r"])
+    wait_until(lambda: bool(store.rankings(["r"])))
     store.close()
 
 
@@ -254,7 +252,7 @@ def test_erasure_waits_for_readers_of_older_data(store: SqliteStore, file: Path)
         assert not store.add_impression(page(1)).result().repeated  # others do not wait
         time.sleep(0.3)
         assert not receipt.done()
-    receipt.result(10)
+    receipt.result(ENOUGH)
     assert holds(file.parent, ANNA) == []
 
 
@@ -263,8 +261,7 @@ def test_opening_completes_an_erasure(store: SqliteStore, file: Path, monkeypatc
     with monkeypatch.context() as patch:  # as if the process had ended between the commit and the wiping
         patch.setattr(Wiper, "wipe", lambda _wiper, _connection: False)
         receipt = store.erase(ANNA)
-        while not store.is_erased(ANNA):
-            time.sleep(0.01)
+        wait_until(lambda: store.is_erased(ANNA))
         store.close()
     with pytest.raises(StoreError, match="bytes remain"):
         receipt.result()

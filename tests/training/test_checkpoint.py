@@ -60,7 +60,7 @@ def test_a_checkpoint_holds_the_state_at_the_time_of_saving(tmp_path: Path, monk
     state, may_write = TrainingState(step=7), threading.Event()
 
     def delayed(*arguments: Any, **options: Any) -> None:
-        assert may_write.wait(10)
+        assert may_write.wait(120)
         save_file(*arguments, **options)
 
     monkeypatch.setattr("drpn.training.checkpoint.save_file", delayed)

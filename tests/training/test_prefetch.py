@@ -7,18 +7,13 @@ from collections.abc import Iterator
 import pytest
 
 from drpn.training.prefetch import prefetch
+from waiting import wait_until
 
 
 def numbers(made: list[int], count: int) -> Iterator[int]:
     for number in range(count):
         made.append(number)
         yield number
-
-
-def wait_for(made: list[int], count: int) -> None:
-    start = time.monotonic()
-    while len(made) < count and time.monotonic() - start < 5:
-        time.sleep(0.005)
 
 
 def test_items_keep_their_order() -> None:
@@ -30,7 +25,7 @@ def test_at_most_count_items_are_made_ahead() -> None:
     made: list[int] = []
     items = prefetch(numbers(made, 50), 3)
     assert next(items) == 0
-    wait_for(made, 5)
+    wait_until(lambda: len(made) >= 5)
     time.sleep(0.05)
     assert len(made) == 5  # one taken, three in the queue, one waiting to be queued
     assert list(items) == list(range(1, 50))

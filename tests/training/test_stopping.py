@@ -2,7 +2,6 @@
 
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from drpn.training.steps import Stepper
 from drpn.training.stopping import Stopped
 from small_training import AS_COMMAND, COMMAND, SETS, curve, reached, small, toy, train_small, weights
 from terminal import start_command
+from waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -37,11 +37,7 @@ def start(data: Path, tmp_path: Path) -> Iterator[Callable[[], subprocess.Popen[
         assert data.exists()
         process = start_command(*COMMAND, cwd=tmp_path)
         started.append(process)
-        deadline = time.monotonic() + 120
-        while not (1, 5) <= reached(tmp_path / "run" / CHECKPOINT) < (3, 0):
-            assert process.poll() is None, process.communicate()[1]
-            assert time.monotonic() < deadline
-            time.sleep(0.005)
+        wait_until(lambda: (1, 5) <= reached(tmp_path / "run" / CHECKPOINT) < (3, 0), process, pause=0.005)
         return process
 
     yield run
