@@ -101,6 +101,10 @@ FINDING = [
         "gradients reach vectors that are not to be trained", "models/drpn.py", "rows.stories.detach()", "rows.stories"
     ),
     Fault("profiles of eight clicks are short", LOSS, ">= _LONG_PROFILES", "> _LONG_PROFILES"),
+    Fault("labels learn from clicks of others", LOSS, " and not alone else", " else"),
+    Fault("clicks trade places with skips that are not there", LOSS, "if skips_per_profile(tables) <", "if 0 >"),
+    Fault("labels learn from popular skips alone", STEPS, 'if self._part == "labels" else', "if False else"),
+    Fault("vectors learn from unpopular skips", STEPS, 'if self._part == "labels" else', "if True else"),
     Fault("one rule for all profiles", RULES, "weight.device) < 1 / 2", "weight.device) < 2"),
     Fault(
         "passes read profiles of the test", RULES, "((tables.clicked[: tables.before_validation]", "((tables.clicked"

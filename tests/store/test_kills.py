@@ -141,7 +141,7 @@ def test_a_killed_server_loses_no_acknowledged_event(own_postgres: PostgresServe
 
 
 def killed(url: str, run: int, lines: int, seconds: float) -> list[str]:
-    """Start a writer, kill it some seconds after it said so many lines, and return all it said."""
+    """Start a writer, kill it some seconds after it said this many lines, and return all it said."""
     process = subprocess.Popen([sys.executable, PROGRAM, url, str(run)], stdout=subprocess.PIPE)
     assert process.stdout is not None
     first = b"".join(process.stdout.readline() for _ in range(lines))

@@ -35,7 +35,7 @@ from drpn.training.checkpoint import Checkpoints, TrainingState
 from drpn.training.loop import CHECKPOINT, Loop
 from drpn.training.loss import click_loss
 from drpn.training.optimiser import build_optimiser
-from drpn.training.planted import planted_loss, ranking_loss, trained_part
+from drpn.training.planted import planted_from, planted_loss, ranking_loss, trained_part
 from drpn.training.settings import PlantedPart, TrainingSettings
 from drpn.training.shared import SharedModel
 from drpn.training.steps import choose_stepper
@@ -249,6 +249,57 @@ def test_what_is_trained_depends_on_the_length_of_profiles(name: str, trains: st
         assert trained_part(settings, tables, loop.model) == ("weights" if expected == "labels" else expected)
     tables.news.subcategory[:5] = 2
     assert trained_part(settings, tables, loop.model) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "asked", "trains", "skips", "expected", "without_categories"),
+    [
+        ("drpn-planted", "auto", "labels", 3, "skips", None),
+        ("drpn-planted", "auto", "labels", 2, "others", None),
+        ("drpn-planted", "auto", "vectors", 30, "others", "skips"),
+        ("drpn-planted", "auto", "weights", 30, "others", "skips"),
+        ("drpn", "auto", "vectors", 3, "skips", "skips"),
+        ("drpn", "auto", "vectors", 0, "others", "others"),
+        ("drpn-planted", "skips", "vectors", 0, "skips", "skips"),
+        ("drpn-planted", "both", "labels", 30, "both", None),
+    ],
+)
+def test_where_planted_clicks_come_from(
+    name: str, asked: str, trains: str, skips: int, expected: str, without_categories: str | None
+) -> None:
+    loop = toy(name)(Path())
+    skipped = torch.zeros(30, 50, dtype=torch.int32)
+    skipped[:, :skips] = 1
+    tables = replace(loop.tables, skipped=skipped)
+    choices = [f"training.planted_from={asked}", f"training.planted_trains={trains}"]
+    settings = load_settings(None, choices, model=name).training
+    assert planted_from(settings, tables, loop.model) == expected
+    for column in (tables.news.category, tables.news.subcategory):
+        column[:] = 1
+    if without_categories is not None:  # labels alone cannot be trained there
+        assert planted_from(settings, tables, loop.model) == without_categories
+
+
+def test_without_planted_skips_one_skip_suffices() -> None:
+    loop = toy("drpn-planted", planted_skips=0, planted_trains="labels")(Path())
+    for count, expected in ((0, "others"), (1, "skips")):
+        loop.tables.skipped.zero_()
+        loop.tables.skipped[:, :count] = 1
+        assert planted_from(loop.settings, loop.tables, loop.model) == expected
+
+
+def test_only_labels_alone_may_plant_unpopular_skips() -> None:
+    """Vectors can learn which stories are popular, and would find planted clicks by it."""
+    drawn = {}
+    for trains in ("labels", "vectors"):
+        loop = toy("drpn-planted", planted_from="skips", planted_trains=trains)(Path())
+        odds = BatchLoss(loop.model, loop.tables, loop.settings)._odds
+        assert odds is not None
+        drawn[trains] = odds
+        if trains == "vectors":
+            assert torch.equal(odds, click_odds(loop.tables))
+    assert torch.equal(drawn["labels"], torch.ones(len(drawn["vectors"])))
+    assert len(drawn["vectors"].unique()) > 1
 
 
 def own_stories(loop: Loop) -> None:

@@ -149,9 +149,19 @@ def profile_plan(tables: Tables, seed: int, number: int) -> Plan:
 
 def clicks_per_profile(tables: Tables) -> float:
     """The clicks of a profile, on average over the profiles with two or more; 0 if there are none."""
-    clicks = (tables.clicked[: tables.before_validation] != 0).sum(1)
-    clicks = clicks[clicks >= _FEWEST_CLICKS]
-    return float(clicks.float().mean()) if len(clicks) else 0.0
+    return _mean_length(tables, tables.clicked)
+
+
+def skips_per_profile(tables: Tables) -> float:
+    """The skips of a profile, on average over the profiles with two or more clicks; 0 if there are none."""
+    return _mean_length(tables, tables.skipped)
+
+
+def _mean_length(tables: Tables, sequences: Int[Tensor, "users S"]) -> float:
+    """The mean length of the sequences of profiles that can be planted; 0 if there are none."""
+    clicks, count = ((rows[: tables.before_validation] != 0).sum(1) for rows in (tables.clicked, sequences))
+    count = count[clicks >= _FEWEST_CLICKS]
+    return float(count.float().mean()) if len(count) else 0.0
 
 
 def _other_rows(rows: int, count: int, device: torch.device) -> Int[Tensor, "B count"]:

@@ -40,7 +40,7 @@ class Entry:
 
 
 _DRPN = "Hu, Qiu and Wu, Findings of NAACL 2022"
-_PLANTED = {"planted": 0.3, "planted_passes": 12, "planted_from": "others"}
+_PLANTED = {"planted": 0.3, "planted_passes": 12}
 _OURS = {"drpn-g-ids": f"variant of {_DRPN}"}
 _LIVE = f"variant of {_DRPN}"
 _LIVE_TRAINING = {

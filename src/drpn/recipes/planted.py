@@ -8,13 +8,18 @@ from drpn.errors import SettingsError
 from drpn.models.base import ClickModel
 from drpn.models.catalogue import CATALOGUE
 from drpn.recipes.needs import minimal_model
-from drpn.training.planted import trained_part
+from drpn.training.planted import planted_from, trained_part
 from drpn.training.settings import TrainingSettings
 
 _PARTS = {
     "labels": "the evidence of categories, which alone makes the trust in a story",
     "weights": "the denoising weights",
     "vectors": "the denoising weights and the encoders of stories",
+}
+_SOURCES = {
+    "skips": "skips of the same reader",
+    "others": "clicks of other readers",
+    "both": "skips of the same and clicks of other readers",
 }
 
 
@@ -58,7 +63,7 @@ def _check_planted_skips(most: int | None, training: TrainingSettings) -> None:
     skips = training.planted_skips
     if not skips:
         problem = "training.planted_skips is 0; set it to 2 or more"
-    elif training.planted_from == "others" and most is not None and most <= skips:
+    elif training.planted_from in ("auto", "others") and most is not None and most <= skips:
         problem = f"training.planted_skips is {skips}, not below model.max_skipped, {most}; lower it"
     else:
         return
@@ -75,7 +80,7 @@ def planted_reads(reads: tuple[str, ...], training: TrainingSettings) -> tuple[s
 
 
 def planted_note(training: TrainingSettings, tables: Tables, model: ClickModel) -> str:
-    """One line that says what planted feedback trains and, where that was not set, why."""
-    part = _PARTS[trained_part(training, tables, model)]
+    """One line that says what planted feedback trains, from where, and, if that was not set, why."""
+    part, source = _PARTS[trained_part(training, tables, model)], _SOURCES[planted_from(training, tables, model)]
     why = f"; profiles with two or more clicks have {clicks_per_profile(tables):.1f} on average"
-    return f"planted feedback trains {part}{why if training.planted_trains == 'auto' else ''}"
+    return f"planted feedback, from {source}, trains {part}{why if training.planted_trains == 'auto' else ''}"

@@ -13,7 +13,7 @@ from drpn.batches.tables import Tables
 from drpn.layers.precision import matrix_precision
 from drpn.models.base import ClickModel, Trust
 from drpn.training.loss import click_loss, log_loss, taught_loss, truncated_loss
-from drpn.training.planted import planted_loss, trained_part
+from drpn.training.planted import planted_from, planted_loss, trained_part
 from drpn.training.settings import TrainingSettings
 
 Inputs = tuple[NewsRows, Batch]
@@ -55,9 +55,10 @@ class BatchLoss:
     def __post_init__(self) -> None:
         # on the device, in one place: a captured step reads it there
         self._dropped = torch.zeros((), dtype=torch.int64, device=self.device)
-        swaps = self.settings.plants and self.settings.planted_from != "others"
-        self._odds = click_odds(self.tables).to(self.device) if swaps else None
-        self._part = trained_part(self.settings, self.tables, self.model) if self.settings.plants else None
+        chosen = self.settings, self.tables, self.model
+        self._part = trained_part(*chosen) if self.settings.plants else None
+        self._from = planted_from(*chosen) if self.settings.plants else None
+        self._odds = self._swap_odds().to(self.device) if self._from in ("skips", "both") else None
 
     @property
     def device(self) -> torch.device:
@@ -77,13 +78,17 @@ class BatchLoss:
         if self.clicks and not settings.planted:
             return None
         share, skips = settings.planted_share, settings.planted_skips
-        if settings.planted_from == "others":
+        if self._from == "others":
             return plant_clicks_of_others(batch.profiles, share=share, skips=skips)
         assert self._odds is not None
         swapped = swap_clicks_and_skips(batch.profiles, self._odds[news.rows], share=share, skips=skips)
-        if settings.planted_from == "skips":
+        if self._from == "skips":
             return swapped
         return half_of_each(swapped, plant_clicks_of_others(batch.profiles, share=share, skips=skips))
+
+    def _swap_odds(self) -> Float[Tensor, "news"]:
+        """How often each story is drawn among skips. Labels do not tell how popular a story is, so any may be drawn."""
+        return torch.ones(len(self.tables.news)) if self._part == "labels" else click_odds(self.tables)
 
     def loss(self, news: NewsRows, batch: Batch, planted: Planted | None = None) -> Float[Tensor, ""]:
         """The loss of a batch with positions into the stories, which are encoded once."""

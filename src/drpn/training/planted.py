@@ -1,16 +1,16 @@
-"""The loss of planted feedback, and the choice of the weights that it trains."""
+"""The loss of planted feedback, the choice of what it trains, and of where planted clicks come from."""
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from drpn.batches.planted import Pairs, Planted, clicks_per_profile
+from drpn.batches.planted import Pairs, Planted, clicks_per_profile, skips_per_profile
 from drpn.batches.tables import Tables
 from drpn.errors import TrainingError
 from drpn.layers.linear import at_least_float32
 from drpn.models.base import ClickModel, Trust
-from drpn.training.settings import PlantedPart, TrainingSettings
+from drpn.training.settings import PlantedFrom, PlantedPart, TrainingSettings
 
 _LONG_PROFILES = 8.0
 """Clicks of an average profile from which planted feedback trains vectors (docs/denoising.md)."""
@@ -28,6 +28,16 @@ def trained_part(settings: TrainingSettings, tables: Tables, model: ClickModel) 
     if clicks_per_profile(tables) >= _LONG_PROFILES:
         return "vectors"
     return "labels" if model.compares_labels and _labels_differ(tables) else "weights"
+
+
+def planted_from(settings: TrainingSettings, tables: Tables, model: ClickModel) -> PlantedFrom:
+    """Where planted clicks come from: the setting or, if that is auto, what suits profiles, stories and model."""
+    if settings.planted_from != "auto":
+        return settings.planted_from
+    if skips_per_profile(tables) < max(settings.planted_skips, 1):
+        return "others"
+    alone = trained_part(settings, tables, model) == "labels"
+    return "others" if model.compares_labels and _labels_differ(tables) and not alone else "skips"
 
 
 def _labels_differ(tables: Tables) -> bool:

@@ -13,6 +13,8 @@ WEIGHT_KINDS: tuple[WeightKind, ...] = get_args(WeightKind)
 _TCE_SETTINGS = ("tce_rate", "tce_steps")
 PlantedPart = Literal["labels", "weights", "vectors"]
 """What planted feedback trains, the larger part after the smaller."""
+PlantedFrom = Literal["skips", "others", "both"]
+"""Where planted clicks come from."""
 _PLANTED_SETTINGS = ("planted_from", "planted_share", "planted_skips", "planted_trains")
 
 
@@ -79,10 +81,11 @@ class TrainingSettings:
     planted: float = 0.0
     """Weight of the loss of planted feedback: some stories of each profile are put where they do not belong, and the
     denoising weights must find them. 0: off. Only for models with denoising weights."""
-    planted_from: Literal["skips", "others", "both"] = "skips"
-    """Where planted clicks come from. skips: clicks trade places with skips of the same reader, drawn so that they are
-    as popular. others: clicks of other readers, whose visits may have been at another time. both: half of the profiles
-    of each batch by each rule."""
+    planted_from: Literal["auto", "skips", "others", "both"] = "auto"
+    """Where planted clicks come from. skips: clicks trade places with skips of the same reader; unless labels alone are
+    trained, they are drawn so that they are as popular. others: clicks of other readers, whose visits may have been at
+    another time. both: half of the profiles of each batch by each rule. auto: others if more than labels is trained, by
+    a model that compares labels, or if profiles have too few skips; otherwise skips."""
     planted_share: float = 0.2
     """Share of the clicks of a profile that planted feedback replaces: at least one click, never all."""
     planted_skips: int = 3
