@@ -14,10 +14,23 @@ from drpn.bundle.files import Bundle
 from drpn.bundle.recommender import Recommender
 from drpn.bundle.scoring import ProfileStories, Scorer, derived_tables
 from drpn.dataset.folder import Dataset
+from drpn.layers.labels import trust_labels_alone
 from drpn.models.drpn import Drpn
 from live_newsroom import CPU, END, STORIES, VIEWS, make_bundle, make_dataset, make_model
 
-MODELS = ("drpn", "drpn-d", "drpn-g", "drpn-g-ids", "drpn-dg", "drpn-n", "drpn-p", "drpn-planted", *PLANTED_PARTS)
+LABELS_ALONE = "drpn-planted, labels alone"
+MODELS = (
+    "drpn",
+    "drpn-d",
+    "drpn-g",
+    "drpn-g-ids",
+    "drpn-dg",
+    "drpn-n",
+    "drpn-p",
+    "drpn-planted",
+    LABELS_ALONE,
+    *PLANTED_PARTS,
+)
 LENGTHS = ((3, 5), (1, 1), (1, 0), (0, 4), (2, 0), (0, 0), (12, 20))
 
 
@@ -28,13 +41,15 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 
 def recommender_of(folder: Path, dataset: Dataset, name: str) -> Recommender:
     """A model with random weights throughout, so that no part of it is zero."""
-    settings, name = PLANTED_PARTS.get(name, {}), "drpn-planted" if name in PLANTED_PARTS else name
+    settings, alone, name = PLANTED_PARTS.get(name, {}), name == LABELS_ALONE, name.partition(",")[0]
     model = make_model(dataset, name, **settings)
     chance = torch.Generator().manual_seed(3)
     with torch.no_grad():
         for weights in model.parameters():
             weights += 0.3 * torch.randn(weights.shape, generator=chance)
         draw_calibrations(model)
+        if alone:
+            trust_labels_alone(model, True)
     bundle = Bundle.open(make_bundle(folder / "bundle", dataset, model, name))
     return Recommender(bundle, CPU, derived_tables)
 

@@ -118,9 +118,10 @@ FINDING = [
     ),
     Fault("noise called real", FIT, "noise, real = planted", "real, noise = planted"),
     Fault("each process keeps its own fit", "training/shared.py", "self.ranks.copy_first(value)", "pass"),
-    Fault("a fast reader without labels", FAST, "labels.similarity * trust + evidence", "trust"),
-    Fault("a fast reader without the constant", FAST, "@ out + constant", "@ out"),
-    Fault("a fast reader that adds all of the similarities", FAST, "labels.similarity * trust", "trust"),
+    Fault("a fast reader without labels", FAST, "trust if evidence is None else trust + evidence", "trust"),
+    Fault("a fast reader without the constant", FAST, "@ own.out + own.constant", "@ own.out"),
+    Fault("a fast reader that adds all of the similarities", FAST, "if own.labels_alone and", "if False and"),
+    Fault("a fast reader without similarities", FAST, "if own.labels_alone and", "if True and"),
     Fault(
         "similarities stay in the trust",
         LOOP,
@@ -154,7 +155,7 @@ GROUPS = [
             "tests/bundle/test_fast_reading.py",
             "-k",
             "labels or calibra or probabilities or finite or random or processes or as_much or fitted or drpn-planted "
-            "or as_met or which_stories or length_of or half_of or left_out or alone",
+            "or as_met or which_stories or length_of or come_from or half_of or left_out or alone",
         ),
         FINDING,
     ),

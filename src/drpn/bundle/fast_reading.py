@@ -40,12 +40,14 @@ class _Denoise(NamedTuple):
     """Constants of a denoising aggregator."""
 
     out: Tensor
-    """2 W^u_2 and, for the opposite sequence, -2 ReLU(gamma) W^u_4."""
+    """2 W^u_2 and, for the opposite sequence, -2 ReLU(gamma) W^u_4, times the factor of similarities."""
     unopposed: Tensor | None
     """The attention output over an empty opposite sequence; None if the model reads one sequence."""
     constant: Tensor
     """Added to the similarities of every story."""
     evidence: LabelEvidence | None
+    labels_alone: bool
+    """The evidence of labels alone is the trust in a story, without similarities."""
     calibration: Calibration | None
 
 
@@ -150,7 +152,9 @@ def _denoise_constants(side: Side) -> _Denoise:
         out = torch.cat([out, -2 * gamma * own.contrary.out.weight[0]])
         constant = constant - gamma * own.contrary.out.bias[0]
         unopposed = own.contrary.read(own.unopposed)
-    return _Denoise(out, unopposed, constant - out.sum() / 2, own.evidence, own.calibration)
+    factor = torch.ones(()) if own.evidence is None else own.evidence.similarity
+    constant = factor * (constant - out.sum() / 2)
+    return _Denoise(factor * out, unopposed, constant, own.evidence, not factor, own.calibration)
 
 
 def _content(side: _Side, stories: Tensor, rows: Tensor, logits: Tensor | None) -> Tensor:
@@ -180,29 +184,34 @@ def _evidence(
 
 
 def _denoise(side: _Side, stories: Tensor, rows: Tensor, other: Tensor | None, evidence: Tensor | None) -> Tensor:
-    """p_h or n_h: Eqs. 4 to 6. The halves of the similarities in `rows` are replaced."""
-    assert side.denoise is not None
-    out, unopposed, constant, labels, calibration = side.denoise
-    count, size = len(stories), stories.shape[1]
-    if count == 1:  # the weight of the only story is 1
+    """p_h or n_h: Eqs. 4 to 6, or the evidence of labels in place of the similarities."""
+    own = side.denoise
+    assert own is not None
+    if len(stories) == 1:  # its weight is 1
         return stories[0]
+    if own.labels_alone and evidence is not None:
+        trust = evidence
+    else:
+        trust = _similarities(side, own, rows, other, stories.shape[1])
+        trust = trust if evidence is None else trust + evidence
+    logits = trust if own.calibration is None else own.calibration.log_probability(trust)
+    return torch.softmax(logits, 0) @ stories
+
+
+def _similarities(side: _Side, own: _Denoise, rows: Tensor, other: Tensor | None, size: int) -> Tensor:
+    """s^p - ReLU(gamma) * s^n of Eq. 6 for each story of a sequence. The halves of them in `rows` are replaced."""
     start, scale = side.columns["content"], 1 / math.sqrt(size)
     query, key, value = (rows[:, start + part * size : start + (part + 1) * size] for part in range(3))
     halves = rows[:, start + 3 * size : start + side.columns["denoise"]]
     # Eq. 4, intra-attention: every story reads the rest of its own sequence, never itself
     logits = torch.mm(query, key.T).mul_(scale).fill_diagonal_(-math.inf)
     halves[:, :size].addmm_(torch.softmax(logits, -1), value)
-    if unopposed is not None:
+    if own.unopposed is not None:
         if other is None:
-            halves[:, size:].add_(unopposed)
+            halves[:, size:].add_(own.unopposed)
         else:
             # Eq. 5, inter-attention: every story reads the opposite sequence
             other_key, other_value = other[:, -2 * size : -size], other[:, -size:]
             weights = torch.softmax(torch.mm(query, other_key.T).mul_(scale), -1)
             halves[:, size:].addmm_(weights, other_value)
-    # Eq. 6: s^p - ReLU(gamma) * s^n
-    trust = halves.mul_(2).sigmoid_() @ out + constant
-    if labels is not None and evidence is not None:
-        trust = labels.similarity * trust + evidence
-    logits = trust if calibration is None else calibration.log_probability(trust)
-    return torch.softmax(logits, 0) @ stories
+    return halves.mul_(2).sigmoid_() @ own.out + own.constant
