@@ -7,6 +7,7 @@ scored per second, without and with encoding all stories; and the time to rank 3
 
 import argparse
 import dataclasses
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,7 @@ def measure(
 
     news, _ = rate(encode, device, seconds=seconds, warm=1)
     encoded = encode_all(model, tables.news)
-    scored, _ = rate(lambda: score(encoded), device, seconds=seconds, warm=device.type == "cuda")
+    scored, _ = rate(partial(score, encoded), device, seconds=seconds, warm=device.type == "cuda")
     latency = _latency(model, tables, impressions, encoded, seconds=seconds, calls=calls)
     del encoded
     everything, _ = rate(score, device, seconds=seconds)

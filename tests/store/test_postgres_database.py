@@ -19,6 +19,7 @@ from drpn.store.records import Click, Receipt, Story
 from drpn.store.settings import StoreSettings
 from postgres_server import PASSWORD, SUPERUSER, PostgresServer
 from store.conformance import DAY, MINUTE, NOON, Clock, page
+from waiting import ENOUGH
 
 pytestmark = pytest.mark.real
 
@@ -232,7 +233,6 @@ def test_processes_that_open_an_empty_database_at_once(url: str) -> None:
     program = """
 import sys
 from drpn.store.opening import open_store
-from waiting import ENOUGH
 store = open_store(sys.argv[1])
 print(store.mark("anna"), store.derived_key("ids").hex())
 store.close()
