@@ -65,7 +65,7 @@ def losses(kind: type[Stepper], loop: Loop, *, clicks: bool = True, host: bool =
     [
         *((model, rule, "weights") for model in ("drpn", "drpn-planted") for rule in RULES),
         *((model, "others", "vectors") for model in ("drpn", "drpn-planted")),
-        ("drpn-planted", "others", "labels"),
+        *(("drpn-planted", rule, "labels") for rule in RULES[:2]),
     ],
 )
 def test_captured_steps_give_the_losses_of_plain_steps(
