@@ -156,13 +156,16 @@ def page(runs: Runs, chosen: Sequence[System], title: str, shared: str) -> list[
     names = [system.name for system in chosen]
     first = next(iter(runs.values()))[names[0]]
     machine = first[0]["machine"]
+    commits = dict.fromkeys(
+        run["machine"]["commit"] for by_system in runs.values() for of_system in by_system.values() for run in of_system
+    )
     counts = f"{_count(len(runs), 'newsroom')}, {_count(len(first), 'seed')}"
     over = "newsrooms, each the mean of its seeds" if len(runs) > 1 else "seeds"
     by_settings = [f"`{system.name}`: {', '.join(system.sets)}" for system in chosen if system.sets]
     return [
         f"# {title}",
         "",
-        f"{counts}; {machine.get('gpu') or machine['processor']}, commit {machine['commit']}; page by "
+        f"{counts}; {machine.get('gpu') or machine['processor']}, runs of commit {', '.join(commits)}; page by "
         f"`benchmarks/noise_study.py`, commit {commit()}. Intervals (95 %) are over {over}. *Could be seen*: the "
         f"smallest difference that a study of this size finds in four of five cases, {POWER} standard errors.",
         "",
