@@ -156,16 +156,13 @@ def page(runs: Runs, chosen: Sequence[System], title: str, shared: str) -> list[
     names = [system.name for system in chosen]
     first = next(iter(runs.values()))[names[0]]
     machine = first[0]["machine"]
-    commits = dict.fromkeys(
-        run["machine"]["commit"] for by_system in runs.values() for of_system in by_system.values() for run in of_system
-    )
     counts = f"{_count(len(runs), 'newsroom')}, {_count(len(first), 'seed')}"
     over = "newsrooms, each the mean of its seeds" if len(runs) > 1 else "seeds"
     by_settings = [f"`{system.name}`: {', '.join(system.sets)}" for system in chosen if system.sets]
     return [
         f"# {title}",
         "",
-        f"{counts}; {machine.get('gpu') or machine['processor']}, runs of commit {', '.join(commits)}; page by "
+        f"{counts}; {machine.get('gpu') or machine['processor']}, {_commits(runs, names)}; page by "
         f"`benchmarks/noise_study.py`, commit {commit()}. Intervals (95 %) are over {over}. *Could be seen*: the "
         f"smallest difference that a study of this size finds in four of five cases, {POWER} standard errors.",
         "",
@@ -183,6 +180,17 @@ def page(runs: Runs, chosen: Sequence[System], title: str, shared: str) -> list[
         "",
         *newsroom_rows(runs, names),
     ]
+
+
+def _commits(runs: Runs, names: Sequence[str]) -> str:
+    """The commit of the runs or, if there are several, those of each system."""
+    every = {
+        name: " and ".join(dict.fromkeys(run["machine"]["commit"] for of in runs.values() for run in of[name]))
+        for name in names
+    }
+    if len(set(every.values())) == 1:
+        return f"commit {every[names[0]]}"
+    return f"commits {', '.join(f'{commits} ({name})' for name, commits in every.items())}"
 
 
 def _count(number: int, noun: str) -> str:

@@ -205,7 +205,7 @@ def started_writing(folder: Path) -> bool:
 def test_prepare_keeps_a_folder_that_appears_while_it_runs(logs: Path, tmp_path: Path) -> None:
     process = start_command("prepare", logs, "--out", tmp_path / "data")
     try:
-        wait_until(lambda: started_writing(tmp_path), process)
+        wait_until(lambda: started_writing(tmp_path), process, pause=0.002)
         (tmp_path / "data").mkdir()
         (tmp_path / "data" / "thesis.txt").write_text("all I have")
         error = process.communicate(timeout=120)[1]
@@ -220,7 +220,7 @@ def test_prepare_keeps_a_folder_that_appears_while_it_runs(logs: Path, tmp_path:
 def test_of_two_prepares_one_is_refused_and_a_killed_one_is_not_in_the_way(logs: Path, tmp_path: Path) -> None:
     first = start_command("prepare", logs, "--out", tmp_path / "data")
     try:
-        wait_until(lambda: started_writing(tmp_path), first)
+        wait_until(lambda: started_writing(tmp_path), first, pause=0.002)
         with pytest.raises(OutputError, match=r"another process is using .*data"):
             prepare(logs, tmp_path / "data")
         os.kill(first.pid, signal.SIGKILL)
@@ -237,7 +237,7 @@ def test_of_two_trainings_one_is_refused_and_a_killed_one_is_resumed(data: Path,
     first = start_command(*COMMAND, cwd=tmp_path)
     run = tmp_path / "run"
     try:
-        wait_until((run / "checkpoint.safetensors").exists, first)
+        wait_until((run / "checkpoint.safetensors").exists, first, pause=0.002)
         first.send_signal(signal.SIGSTOP)  # it holds its lock while it does nothing
         for resume in (False, True):
             with pytest.raises(OutputError, match=r"another process is using .*run"):

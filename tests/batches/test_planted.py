@@ -261,6 +261,16 @@ def test_skips_are_drawn_in_proportion_to_their_odds() -> None:
     torch.testing.assert_close(compared, torch.tensor([1, 2, 4, 0, 0]) / 7, atol=0.03, rtol=0)
 
 
+def test_with_equal_odds_all_swapped_profiles_count_as_much() -> None:
+    profiles = random_profiles(3, 200, 8, 12)
+    profiles.skipped[::2] = 0
+    planted = swap_clicks_and_skips(profiles, torch.ones(NEWS + 1), share=0.2, skips=3)
+    swapped = planted.pairs["clicked"].noise.any(1)
+    assert swapped.any()
+    assert not swapped.all()
+    torch.testing.assert_close(planted.weight[swapped], torch.ones(int(swapped.sum())))
+
+
 def test_over_all_readers_swapped_skips_are_as_popular_as_clicks() -> None:
     """The weights make up for readers whose skips are all popular, or none of them."""
     random = torch.Generator().manual_seed(4)

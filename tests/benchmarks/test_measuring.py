@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -25,45 +24,74 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     return write_shape(tmp_path_factory.mktemp("data") / "data", sizes)
 
 
-def test_rate_is_units_per_second() -> None:
-    # a call takes 5 ms for 10 units: at most 2,000 per second, because waking up takes time too
+class Clock:
+    """A clock that goes only while something is computed."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def perf_counter(self) -> float:
+        """The time in seconds."""
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr("measuring.time", clock)
+    return clock
+
+
+def test_rate_is_units_per_second(clock: Clock) -> None:
     def run() -> int:
-        time.sleep(0.005)
+        clock.now += 0.25
         return 10
 
-    speed, seconds = rate(run, CPU, seconds=0.2, repeats=4)
-    assert 200 < speed.median <= 2_000
-    assert speed.low <= speed.median <= speed.high
-    assert seconds >= 0.005
-    assert speed.repeats <= 4
+    speed, seconds = rate(run, CPU, seconds=8, repeats=4)
+    assert (speed.low, speed.median, speed.high, speed.repeats, speed.calls) == (40, 40, 40, 4, 8)
+    assert seconds == 0.25
 
 
-def test_call_longer_than_the_time_limit_runs_once() -> None:
+def test_the_slowest_and_the_fastest_repeat_are_kept(clock: Clock) -> None:
+    waits = iter([1.0, 1.0, 2.0, 0.5])  # the first call estimates the time, which allows two calls in each repeat
+
+    def run() -> int:
+        clock.now += next(waits, 1.0)
+        return 1
+
+    speed, _ = rate(run, CPU, seconds=6, repeats=3)
+    assert (speed.low, speed.median, speed.high) == (2 / 3, 1, 4 / 3)
+
+
+def test_call_longer_than_the_time_limit_runs_once(clock: Clock) -> None:
     calls = []
 
     def run() -> int:
-        calls.append(time.sleep(0.05))
+        clock.now += 0.05
+        calls.append(None)
         return 1
 
     speed, _ = rate(run, CPU, seconds=0.01, repeats=5)
     assert (speed.repeats, speed.calls, len(calls)) == (1, 1, 1)
 
 
-def test_warm_up_calls_are_not_timed() -> None:
-    waits = iter([0.3, *[0.0] * 10_000_000])
+def test_warm_up_calls_are_not_timed(clock: Clock) -> None:
+    waits = iter([64.0])
 
     def run() -> int:
-        time.sleep(next(waits))
+        clock.now += next(waits, 0.5)
         return 1
 
-    speed, _ = rate(run, CPU, seconds=0.05, repeats=2, warm=1)
-    assert speed.low > 10
+    speed, _ = rate(run, CPU, seconds=8, repeats=2, warm=1)
+    assert (speed.low, speed.high) == (2, 2)
 
 
-def test_percentiles_of_single_calls() -> None:
-    times = percentiles(lambda number: time.sleep(0.03 if number % 10 == 9 else 0.001), CPU, seconds=0, most=40)
-    assert times["calls"] == 20
-    assert times["p50_ms"] < 30 <= times["p95_ms"]
+def test_percentiles_of_single_calls(clock: Clock) -> None:
+    def run(number: int) -> None:
+        clock.now += 0.03 if number % 10 == 9 else 0.001
+
+    times = percentiles(run, CPU, seconds=0, most=40)
+    assert times == {"p50_ms": 1, "p95_ms": 30, "calls": 20}
 
 
 def test_peak_memory_includes_freed_tensors() -> None:

@@ -52,6 +52,10 @@ def test_noise_of_both_views_and_missing_numbers() -> None:
     more = System("more", "drpn-planted", ("training.planted=1",))
     lines = page(RUNS, [System("drpn", "drpn"), System("drpn-d", "drpn-d"), more], "Study", "model.size=8")
     assert lines[0] == "# Study"
-    assert lines[2].startswith("2 newsrooms, 2 seeds; Xeon, runs of commit abc1234, def5678; page by")
+    assert lines[2].startswith(
+        "2 newsrooms, 2 seeds; Xeon, commits abc1234 (drpn), abc1234 (drpn-d), abc1234 and def5678 (more); page by"
+    )
+    alike = page(RUNS, [System("drpn", "drpn"), System("drpn-d", "drpn-d")], "Study", "")
+    assert alike[2].startswith("2 newsrooms, 2 seeds; Xeon, commit abc1234; page by")
     assert "Settings of all systems: model.size=8. `more`: training.planted=1." in lines
     assert "| more | 0.6400 | 0.7100 |" in lines

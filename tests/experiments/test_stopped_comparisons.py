@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -97,10 +96,12 @@ def test_ctrl_c_stops_all_parallel_runs(start: Start, tmp_path: Path) -> None:
 
 def wait_until_gone(group: int) -> None:
     """Wait until no process of the group is left."""
-    for _ in range(200):
+
+    def is_gone() -> bool:
         try:
             os.killpg(group, 0)
         except ProcessLookupError:
-            return
-        time.sleep(0.05)
-    raise AssertionError("a process is still running")
+            return True
+        return False
+
+    wait_until(is_gone)

@@ -102,7 +102,16 @@ FINDING = [
     ),
     Fault("profiles of eight clicks are short", LOSS, ">= _LONG_PROFILES", "> _LONG_PROFILES"),
     Fault("labels learn from clicks of others", LOSS, " and not alone else", " else"),
-    Fault("clicks trade places with skips that are not there", LOSS, "if skips_per_profile(tables) <", "if 0 >"),
+    Fault("clicks trade places with skips that are not there", LOSS, "< _ENOUGH", "< 0"),
+    Fault("a profile needs a skip for each click", RULES, ">= wanted + _compared(skips))", ">= wanted)"),
+    Fault("clicks alone decide who can swap", RULES, "enough = (wanted > 0) & (", "enough = (wanted > 0) | ("),
+    Fault(
+        "profiles that are not swapped have a say in the weights of the others",
+        RULES,
+        "(own_odds * swapped).sum() / swapped.sum().clamp(min=1)",
+        "own_odds.mean()",
+    ),
+    Fault("a model of skips alone learns from clicks of others", LOSS, 'if "clicked" not in model.reads:', "if False:"),
     Fault("labels learn from popular skips alone", STEPS, 'if self._part == "labels" else', "if False else"),
     Fault("vectors learn from unpopular skips", STEPS, 'if self._part == "labels" else', "if True else"),
     Fault("one rule for all profiles", RULES, "weight.device) < 1 / 2", "weight.device) < 2"),
@@ -155,7 +164,8 @@ GROUPS = [
             "tests/bundle/test_fast_reading.py",
             "-k",
             "not resumed and (labels or calibra or probabilities or finite or random or processes or as_much or fitted "
-            "or drpn-planted or as_met or which_stories or length_of or come_from or half_of or left_out or alone)",
+            "or drpn-planted or as_met or which_stories or length_of or come_from or enough_skips or equal_odds "
+            "or half_of or left_out or alone)",
         ),
         FINDING,
     ),

@@ -15,6 +15,7 @@ from drpn.logs.simulate import SimulationSettings, simulate
 from drpn.logs.simulate.next_day import NextDay
 from drpn.progress import Lines
 from drpn.recipes.replay import FastClock, Replay
+from waiting import wait_until
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -123,8 +124,7 @@ def test_readers_can_be_stopped_and_survive_a_service_that_fails(logs: Path) -> 
     replay = Replay(day, 30.0, Lines(lambda _: None))
     with answering(Service([], status=503)) as service:
         replay.begin(service.url)
-        while not service.calls:
-            threading.Event().wait(0.01)
+        wait_until(lambda: bool(service.calls))
         done = replay.end()
     assert not done.over
     assert done.failed > 0

@@ -79,7 +79,11 @@ class Server:
 
     def wait_for_workers(self, count: int) -> None:
         """Wait until this many workers answer."""
-        wait_until(lambda: figure(self.call("GET", "/metrics")[1], "drpn_workers") == count, pause=0.1)
+        wait_until(
+            lambda: figure(self.call("GET", "/metrics")[1], "drpn_workers") == count,
+            pause=0.1,
+            log=lambda: "".join(self.lines),
+        )
 
     def kill(self) -> None:
         """Kill the process and all its workers at once."""

@@ -180,6 +180,7 @@ def test_a_slow_model_is_replaced_by_popular_stories(
             room.show(f"r{reader}", STORIES[:6], (STORIES[4],))
         room.show("me", STORIES[:6], (STORIES[2],))
         room.newsroom.rank(RankRequest("me", ALL))
+        before = room.newsroom.figures().fallbacks  # a busy machine may have needed one already
         compute, hold = Desk.scores, threading.Event()
 
         def slow(desk: Desk, *arguments: Any, **options: Any) -> Any:
@@ -194,7 +195,7 @@ def test_a_slow_model_is_replaced_by_popular_stories(
         assert answer.stories[0].news_id == STORIES[4]
         assert not {STORIES[2], "n10"} & set(scores(answer))
         assert room.newsroom.rank(RankRequest("me", None, count=5)).fallback
-        assert room.newsroom.figures().fallbacks == 2
+        assert room.newsroom.figures().fallbacks == before + 2
         hold.set()
         monkeypatch.undo()
         for _ in range(50):

@@ -18,7 +18,7 @@ from drpn.store.opening import open_store
 from drpn.store.records import ClickCounted, Closed, Impression, LoggedEvent
 from postgres_server import PostgresServer
 from store import killed_writer
-from waiting import wait_until
+from waiting import killed_after_enough, wait_until
 
 PROGRAM = Path(killed_writer.__file__)
 
@@ -79,11 +79,14 @@ def test_two_processes_write_at_once(url: str) -> None:
         both.update(line.split()[1][0] for line in stored(events) if not line.startswith("closing"))
         return min(both["0"], both["1"]) > 100
 
-    wait_until(read, pause=0)
-    store.erase("nobody").result()
+    try:
+        wait_until(read, *processes, pause=0)
+        store.erase("nobody").result()
+    finally:
+        for process in processes:
+            process.kill()
     said = []
     for process in processes:
-        process.kill()
         assert process.stdout is not None
         said.append(process.stdout.read().decode().splitlines())
         process.stdout.close()
@@ -112,10 +115,7 @@ def test_a_killed_server_loses_no_acknowledged_event(own_postgres: PostgresServe
             for number in range(2)
         ]
         for writer in writers:
-            assert writer.stdout is not None
-            assert writer.stdout.readline() == b"opened\n"
-            for _ in range(50):
-                acknowledged.append(writer.stdout.readline().decode().rstrip())
+            acknowledged += first_lines(writer, 51)[1:]
         time.sleep(0.2 * run)
         own_postgres.kill()
         with pytest.raises(StoreError, match="cannot be written"):
@@ -143,14 +143,23 @@ def test_a_killed_server_loses_no_acknowledged_event(own_postgres: PostgresServe
 def killed(url: str, run: int, lines: int, seconds: float) -> list[str]:
     """Start a writer, kill it some seconds after it said this many lines, and return all it said."""
     process = subprocess.Popen([sys.executable, PROGRAM, url, str(run)], stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    first = b"".join(process.stdout.readline() for _ in range(lines))
+    first = first_lines(process, lines)
     time.sleep(seconds)
     process.send_signal(signal.SIGKILL)
-    rest = process.stdout.read()
+    assert process.stdout is not None
+    rest = process.stdout.read().decode().splitlines()
     process.stdout.close()
     assert process.wait() == -signal.SIGKILL
-    return (first + rest).decode().splitlines()
+    return first + rest
+
+
+def first_lines(process: subprocess.Popen[bytes], count: int) -> list[str]:
+    """What a process says first; it must not end before."""
+    assert process.stdout is not None
+    with killed_after_enough(process):
+        lines = [process.stdout.readline().decode() for _ in range(count)]
+    assert all(lines), "the process ended, or said nothing for minutes"
+    return [line.rstrip("\n") for line in lines]
 
 
 def check(store: Store, run: int, said: list[str], since: int) -> None:

@@ -21,13 +21,14 @@ from drpn.batches.planted import (
     half_of_each,
     plant_clicks_of_others,
     swap_clicks_and_skips,
+    swappable_profiles,
 )
 from drpn.batches.samples import Plan
 from drpn.errors import SettingsError, TrainingError
 from drpn.layers.news import IdVectors, forget_met
 from drpn.models.base import ClickModel
 from drpn.ranks import Ranks
-from drpn.recipes.planted import check_planted, planted_reads
+from drpn.recipes.planted import check_planted, planted_note, planted_reads
 from drpn.recipes.settings import load_settings, training_defaults
 from drpn.training.batch_loss import BatchLoss, Samples
 from drpn.training.calibrate import calibrate
@@ -254,12 +255,14 @@ def test_what_is_trained_depends_on_the_length_of_profiles(name: str, trains: st
 @pytest.mark.parametrize(
     ("name", "asked", "trains", "skips", "expected", "without_categories"),
     [
-        ("drpn-planted", "auto", "labels", 3, "skips", None),
-        ("drpn-planted", "auto", "labels", 2, "others", None),
+        ("drpn-planted", "auto", "labels", 4, "skips", None),
+        ("drpn-planted", "auto", "labels", 3, "others", None),
         ("drpn-planted", "auto", "vectors", 30, "others", "skips"),
         ("drpn-planted", "auto", "weights", 30, "others", "skips"),
-        ("drpn", "auto", "vectors", 3, "skips", "skips"),
+        ("drpn", "auto", "vectors", 4, "skips", "skips"),
         ("drpn", "auto", "vectors", 0, "others", "others"),
+        ("drpn-p", "auto", "vectors", 0, "skips", "skips"),
+        ("drpn-n", "auto", "vectors", 0, "others", "others"),
         ("drpn-planted", "skips", "vectors", 0, "skips", "skips"),
         ("drpn-planted", "both", "labels", 30, "both", None),
     ],
@@ -267,10 +270,9 @@ def test_what_is_trained_depends_on_the_length_of_profiles(name: str, trains: st
 def test_where_planted_clicks_come_from(
     name: str, asked: str, trains: str, skips: int, expected: str, without_categories: str | None
 ) -> None:
+    """Readers have 8 clicks; two of them trade places with skips, and two more skips are compared."""
     loop = toy(name)(Path())
-    skipped = torch.zeros(30, 50, dtype=torch.int32)
-    skipped[:, :skips] = 1
-    tables = replace(loop.tables, skipped=skipped)
+    tables = replace(loop.tables, clicked=rows_of(8), skipped=rows_of(skips))
     choices = [f"training.planted_from={asked}", f"training.planted_trains={trains}"]
     settings = load_settings(None, choices, model=name).training
     assert planted_from(settings, tables, loop.model) == expected
@@ -280,12 +282,30 @@ def test_where_planted_clicks_come_from(
         assert planted_from(settings, tables, loop.model) == without_categories
 
 
-def test_without_planted_skips_one_skip_suffices() -> None:
-    loop = toy("drpn-planted", planted_skips=0, planted_trains="labels")(Path())
-    for count, expected in ((0, "others"), (1, "skips")):
-        loop.tables.skipped.zero_()
-        loop.tables.skipped[:, :count] = 1
-        assert planted_from(loop.settings, loop.tables, loop.model) == expected
+def rows_of(count: int) -> Tensor:
+    """Sequences of 29 readers with this many stories, after user 0, who has none."""
+    rows = torch.zeros(30, 50, dtype=torch.int32)
+    rows[1:, :count] = 1
+    return rows
+
+
+def test_most_profiles_need_enough_skips_to_trade() -> None:
+    """Not the mean: here few readers have nearly all the skips."""
+    loop = toy("drpn-planted", planted_trains="labels")(Path())
+    skipped = rows_of(0)
+    for able, expected in ((13, "others"), (14, "skips")):
+        skipped[1 : 1 + able, :40] = 1
+        clicked = rows_of(8)
+        clicked[29, 1:] = 0  # a single click does not count
+        tables = replace(loop.tables, clicked=clicked, skipped=skipped)
+        assert swappable_profiles(tables, share=0.2, skips=3) == able / 28
+        assert planted_from(loop.settings, tables, loop.model) == expected
+        note = planted_note(loop.settings, tables, loop.model)
+        assert note.endswith(f"{able / 28:.0%} of them with enough skips")
+        assert {"others": "clicks of other readers", "skips": "skips of the same reader"}[expected] in note
+    assert swappable_profiles(replace(loop.tables, clicked=rows_of(1)), share=0.2, skips=3) == 0
+    validated = replace(loop.tables, clicked=rows_of(8), skipped=skipped, before_validation=15)
+    assert swappable_profiles(validated, share=0.2, skips=0) == 1
 
 
 def test_only_labels_alone_may_plant_unpopular_skips() -> None:
@@ -526,7 +546,7 @@ def test_weights_that_planted_feedback_trains_need_it() -> None:
         check_planted("drpn-planted", small("drpn-planted"), without_skips)
     check_planted("drpn-planted", replace(small("drpn-planted"), skipped=False), without_skips)
     few, defaults = replace(small("drpn-planted"), max_skipped=3), training_defaults("drpn-planted")
-    with pytest.raises(SettingsError, match=r"planted_skips is 3, not below model\.max_skipped, 3; lower it, or set"):
+    with pytest.raises(SettingsError, match=r"is 3, not below model\.max_skipped, 3; lower it, set training"):
         check_planted("drpn-planted", few, defaults)
     check_planted("drpn-planted", replace(few, max_skipped=4), defaults)
     check_planted("drpn-planted", few, replace(defaults, planted_from="skips"))

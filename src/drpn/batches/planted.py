@@ -2,7 +2,8 @@
 
 No marked noise is needed: it is known which stories were planted. Planted stories must not differ from the others by
 anything but the taste of the reader. By popularity they do not: everything planted was clicked by somebody, or is drawn
-in proportion to how often it is clicked. Nothing here waits for the device, and all shapes are fixed, so that it can be
+in proportion to `click_odds`. Where only weights are trained that cannot tell how popular a story is, any skip may be
+drawn. Nothing here waits for the device, and all shapes are fixed, so that it can be
 part of a captured step.
 """
 
@@ -86,17 +87,16 @@ def swap_clicks_and_skips(profiles: Profiles, odds: Float[Tensor, "U"], *, share
 
     Of a profile with two or more clicks, max(1, round(share n)) of the n clicks, never all of them, trade places with
     skips. Both are noise in their new sequence; the clicks that stay are real, and so are `skips` - 1 of the skips that
-    stay. Both kinds of skips are drawn in proportion to `odds`, the clicks of a story for each of its skips, so that
-    they are as popular as clicks are. What is left of the difference between profiles is in the weight of a profile:
-    the mean odds of its skips. A profile with too few skips stays as it is.
+    stay. Both kinds of skips are drawn in proportion to `odds`. A profile counts as much as the mean odds of its skips;
+    one with too few skips stays as it is.
 
-    Sums over all readers: a story is skipped s times, drawn with odds c / s, so it is drawn as often as it is clicked.
+    With `click_odds`, the clicks of a story for each of its skips, the drawn skips are as popular as clicks are: over
+    all readers a story is drawn as often as it is clicked. With equal odds any skip may be drawn.
     """
     clicked, skipped = profiles.clicked, profiles.skipped
     order, by_odds = _random_order(clicked), _random_order(skipped, odds)
     rank, skip_rank = order.argsort(dim=1), by_odds.argsort(dim=1)  # (B H) and (B N)
-    wanted, count = _replaced_clicks(clicked, share), _count(skipped)  # (B 1)
-    compared = max(skips, 1) - 1
+    wanted, count, compared = _replaced_clicks(clicked, share), _count(skipped), _compared(skips)  # (B 1) both
     wanted = torch.where(count >= wanted + compared, wanted, 0)
     planted, missed = rank < wanted, skip_rank < wanted
     mixed = torch.where(planted, _at(skipped.gather(1, by_odds), rank), clicked)
@@ -104,7 +104,9 @@ def swap_clicks_and_skips(profiles: Profiles, odds: Float[Tensor, "U"], *, share
     stay = (skip_rank >= wanted) & (skip_rank < wanted + compared) & (wanted > 0)
     pairs = {"clicked": Pairs(planted, (clicked != 0) & ~planted & (wanted > 0)), "skipped": Pairs(missed, stay)}
     own_odds = torch.where(skipped != 0, odds[skipped], 0).sum(1) / count.squeeze(1).clamp(min=1)  # (B)
-    weight = (own_odds / own_odds.mean().clamp(min=1e-6)).clamp(max=_MOST_WEIGHT)
+    swapped = (wanted.squeeze(1) > 0).to(own_odds.dtype)
+    mean = (own_odds * swapped).sum() / swapped.sum().clamp(min=1)
+    weight = (own_odds / mean.clamp(min=1e-6)).clamp(max=_MOST_WEIGHT)
     return Planted(replace(profiles, clicked=mixed, skipped=mixed_skips), pairs, weight)
 
 
@@ -149,19 +151,17 @@ def profile_plan(tables: Tables, seed: int, number: int) -> Plan:
 
 def clicks_per_profile(tables: Tables) -> float:
     """The clicks of a profile, on average over the profiles with two or more; 0 if there are none."""
-    return _mean_length(tables, tables.clicked)
+    clicks = (tables.clicked[: tables.before_validation] != 0).sum(1)
+    clicks = clicks[clicks >= _FEWEST_CLICKS]
+    return float(clicks.float().mean()) if len(clicks) else 0.0
 
 
-def skips_per_profile(tables: Tables) -> float:
-    """The skips of a profile, on average over the profiles with two or more clicks; 0 if there are none."""
-    return _mean_length(tables, tables.skipped)
-
-
-def _mean_length(tables: Tables, sequences: Int[Tensor, "users S"]) -> float:
-    """The mean length of the sequences of profiles that can be planted; 0 if there are none."""
-    clicks, count = ((rows[: tables.before_validation] != 0).sum(1) for rows in (tables.clicked, sequences))
-    count = count[clicks >= _FEWEST_CLICKS]
-    return float(count.float().mean()) if len(count) else 0.0
+def swappable_profiles(tables: Tables, *, share: float, skips: int) -> float:
+    """The share of the profiles with two or more clicks that have enough skips for `swap_clicks_and_skips`."""
+    clicked, skipped = tables.clicked[: tables.before_validation], tables.skipped[: tables.before_validation]
+    wanted = _replaced_clicks(clicked, share)
+    enough = (wanted > 0) & (_count(skipped) >= wanted + _compared(skips))
+    return int(enough.sum()) / max(int((wanted > 0).sum()), 1)
 
 
 def _other_rows(rows: int, count: int, device: torch.device) -> Int[Tensor, "B count"]:
@@ -203,6 +203,11 @@ def _replaced_clicks(clicked: Int[Tensor, "B H"], share: float) -> Int[Tensor, "
     count = _count(clicked)
     wanted = (count.double() * share).round().long().clamp(min=1).minimum(count - 1)
     return torch.where(count >= _FEWEST_CLICKS, wanted, 0)
+
+
+def _compared(skips: int) -> int:
+    """How many of the skips that stay are compared with the swapped ones."""
+    return max(skips, 1) - 1
 
 
 def _count(stories: Int[Tensor, "B S"]) -> Int[Tensor, "B 1"]:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from drpn.batches.planted import clicks_per_profile
+from drpn.batches.planted import clicks_per_profile, swappable_profiles
 from drpn.batches.tables import Tables
 from drpn.errors import SettingsError
 from drpn.models.base import ClickModel
@@ -19,7 +19,7 @@ _PARTS = {
 _SOURCES = {
     "skips": "skips of the same reader",
     "others": "clicks of other readers",
-    "both": "skips of the same and clicks of other readers",
+    "both": "skips of the same reader and clicks of other readers",
 }
 
 
@@ -64,7 +64,10 @@ def _check_planted_skips(most: int | None, training: TrainingSettings) -> None:
     if not skips:
         problem = "training.planted_skips is 0; set it to 2 or more"
     elif training.planted_from in ("auto", "others") and most is not None and most <= skips:
-        problem = f"training.planted_skips is {skips}, not below model.max_skipped, {most}; lower it"
+        problem = (
+            f"training.planted_skips is {skips}, not below model.max_skipped, {most}; lower it, set "
+            "training.planted_from=skips"
+        )
     else:
         return
     raise SettingsError(
@@ -80,7 +83,13 @@ def planted_reads(reads: tuple[str, ...], training: TrainingSettings) -> tuple[s
 
 
 def planted_note(training: TrainingSettings, tables: Tables, model: ClickModel) -> str:
-    """One line that says what planted feedback trains, from where, and, if that was not set, why."""
+    """One line that says what planted feedback trains, from where, and the facts behind what was not set."""
     part, source = _PARTS[trained_part(training, tables, model)], _SOURCES[planted_from(training, tables, model)]
-    why = f"; profiles with two or more clicks have {clicks_per_profile(tables):.1f} on average"
-    return f"planted feedback, from {source}, trains {part}{why if training.planted_trains == 'auto' else ''}"
+    why = []
+    if training.planted_trains == "auto":
+        why.append(f"{clicks_per_profile(tables):.1f} clicks on average")
+    if training.planted_from == "auto":
+        able = swappable_profiles(tables, share=training.planted_share, skips=training.planted_skips)
+        why.append(f"{able:.0%} of them with enough skips")
+    reasons = f"; profiles with two or more clicks: {', '.join(why)}" if why else ""
+    return f"planted feedback, from {source}, trains {part}{reasons}"

@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from drpn.batches.planted import Pairs, Planted, clicks_per_profile, skips_per_profile
+from drpn.batches.planted import Pairs, Planted, clicks_per_profile, swappable_profiles
 from drpn.batches.tables import Tables
 from drpn.errors import TrainingError
 from drpn.layers.linear import at_least_float32
@@ -14,6 +14,8 @@ from drpn.training.settings import PlantedFrom, PlantedPart, TrainingSettings
 
 _LONG_PROFILES = 8.0
 """Clicks of an average profile from which planted feedback trains vectors (docs/denoising.md)."""
+_ENOUGH = 0.5
+"""Share of the profiles that have enough skips, from which their clicks trade places with skips."""
 
 
 def trained_part(settings: TrainingSettings, tables: Tables, model: ClickModel) -> PlantedPart:
@@ -34,7 +36,9 @@ def planted_from(settings: TrainingSettings, tables: Tables, model: ClickModel) 
     """Where planted clicks come from: the setting or, if that is auto, what suits profiles, stories and model."""
     if settings.planted_from != "auto":
         return settings.planted_from
-    if skips_per_profile(tables) < max(settings.planted_skips, 1):
+    if "clicked" not in model.reads:
+        return "skips"  # the other rule needs more of them
+    if swappable_profiles(tables, share=settings.planted_share, skips=settings.planted_skips) < _ENOUGH:
         return "others"
     alone = trained_part(settings, tables, model) == "labels"
     return "others" if model.compares_labels and _labels_differ(tables) and not alone else "skips"

@@ -84,8 +84,8 @@ class TrainingSettings:
     planted_from: Literal["auto", "skips", "others", "both"] = "auto"
     """Where planted clicks come from. skips: clicks trade places with skips of the same reader; unless labels alone are
     trained, they are drawn so that they are as popular. others: clicks of other readers, whose visits may have been at
-    another time. both: half of the profiles of each batch by each rule. auto: others if more than labels is trained, by
-    a model that compares labels, or if profiles have too few skips; otherwise skips."""
+    another time. both: half of the profiles of each batch by each rule. auto: others if most profiles have too few
+    skips to trade, or if there are labels and more than their evidence is trained; otherwise skips."""
     planted_share: float = 0.2
     """Share of the clicks of a profile that planted feedback replaces: at least one click, never all."""
     planted_skips: int = 3
