@@ -154,7 +154,7 @@ def killed(url: str, run: int, lines: int, seconds: float) -> list[str]:
 
 
 def first_lines(process: subprocess.Popen[bytes], count: int) -> list[str]:
-    """What a process says first; it must not end before."""
+    """The first lines of a process, which must not end before."""
     assert process.stdout is not None
     with killed_after_enough(process):
         lines = [process.stdout.readline().decode() for _ in range(count)]
