@@ -60,8 +60,8 @@ def draw(levels: Levels, names: Sequence[str], file: Path) -> None:
     """Test AUC of each system, and noise AUC of the weights of the last one, by level of noise."""
     from drpn.drawing.pictures import FAINT, INK, new_figure, save
 
-    figure, order, planted = new_figure(9.2, 4.2), sorted(levels), names[-1]
-    left, right = figure.subplots(1, 2)
+    figure, order, planted = new_figure(11.6, 4.2), sorted(levels), names[-1]
+    left, right = figure.subplots(1, 2, gridspec_kw={"left": 0.06, "right": 0.84})
     for name, colour in zip(names, COLOURS, strict=False):
         left.plot(order, [values_of(levels[level], name, "test", "auc").mean() for level in order], "o-", color=colour,
                   label=name)  # fmt: skip
@@ -74,9 +74,11 @@ def draw(levels: Levels, names: Sequence[str], file: Path) -> None:
     for ax, title in ((left, "test AUC"), (right, f"noise AUC of {planted}")):
         ax.set_xlabel("noise in clicks and skips, %", color=INK)
         ax.set_ylabel(title, color=FAINT)
-        ax.legend(frameon=False, fontsize=8)
+        ax.set_xticks(order)
         ax.grid(color="#d0d7de", lw=0.5)
         ax.spines[["top", "right"]].set_visible(False)
+    left.legend(frameon=False, fontsize=8)
+    right.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))  # next to the lines
     save(figure, file)
 
 
