@@ -25,7 +25,7 @@ FAULTS = [
     Fault(
         "profiles that all count as much",
         RULES,
-        "(own_odds / own_odds.mean().clamp(min=1e-6))",
+        "(own_odds / mean.clamp(min=1e-6))",
         "torch.ones_like(own_odds)",
     ),
     Fault("odds of clicks among all feedback", RULES, "(clicks + 1) / (skips", "(clicks + 1) / (clicks + skips"),
