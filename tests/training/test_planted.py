@@ -301,7 +301,7 @@ def test_most_profiles_need_enough_skips_to_trade() -> None:
         assert swappable_profiles(tables, share=0.2, skips=3) == able / 28
         assert planted_from(loop.settings, tables, loop.model) == expected
         note = planted_note(loop.settings, tables, loop.model)
-        assert note.endswith(f"{able / 28:.0%} of them with enough skips")
+        assert note.endswith(f" {100 * able / 28:.0f} % of them with enough skips to trade")
         assert {"others": "clicks of other readers", "skips": "skips of the same reader"}[expected] in note
     assert swappable_profiles(replace(loop.tables, clicked=rows_of(1)), share=0.2, skips=3) == 0
     validated = replace(loop.tables, clicked=rows_of(8), skipped=skipped, before_validation=15)

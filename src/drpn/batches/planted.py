@@ -3,8 +3,7 @@
 No marked noise is needed: it is known which stories were planted. Planted stories must not differ from the others by
 anything but the taste of the reader. By popularity they do not: everything planted was clicked by somebody, or is drawn
 in proportion to `click_odds`. Where only weights are trained that cannot tell how popular a story is, any skip may be
-drawn. Nothing here waits for the device, and all shapes are fixed, so that it can be
-part of a captured step.
+drawn. Planting never waits for the device, and all shapes are fixed, so that it can be part of a captured step.
 """
 
 from dataclasses import dataclass, replace

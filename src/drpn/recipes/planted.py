@@ -90,6 +90,6 @@ def planted_note(training: TrainingSettings, tables: Tables, model: ClickModel) 
         why.append(f"{clicks_per_profile(tables):.1f} clicks on average")
     if training.planted_from == "auto":
         able = swappable_profiles(tables, share=training.planted_share, skips=training.planted_skips)
-        why.append(f"{able:.0%} of them with enough skips")
+        why.append(f"{100 * able:.0f} % of them with enough skips to trade")
     reasons = f"; profiles with two or more clicks: {', '.join(why)}" if why else ""
     return f"planted feedback, from {source}, trains {part}{reasons}"
